@@ -1,0 +1,41 @@
+"""Which array library an array belongs to. Nothing else in the package asks.
+
+Formulas are written once against the Python array API standard and run on NumPy, CuPy and torch arrays alike.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace, is_numpy_array
+
+Array = Any
+"""An array of any supported library; shapes are given in the docstrings."""
+
+
+def namespace(*arrays: Array) -> Any:
+    """Return the array-API namespace shared by the arrays; scalars and None are passed over.
+
+    Raises
+    ------
+    TypeError
+        If the arrays belong to different libraries.
+    """
+    return array_namespace(*(array for array in arrays if hasattr(array, "ndim") and not isinstance(array, np.generic)))
+
+
+def all_numpy(*arrays: Array) -> bool:
+    """Whether every argument that is an array is a NumPy array."""
+    return all(is_numpy_array(array) for array in arrays if hasattr(array, "ndim"))
+
+
+def on_device_of(like: Array, values: Any) -> Array:
+    """Return ``values`` as an array of the library, the dtype and the device of ``like``."""
+    xp = namespace(like)
+    return xp.asarray(values, dtype=like.dtype, device=getattr(like, "device", None))
+
+
+def with_run_axis(array: Array, n_axes: int) -> Array:
+    """Return ``array`` with a last axis of length 1 added if it has ``n_axes - 1`` axes, else as it is."""
+    return array[..., None] if array.ndim == n_axes - 1 else array

@@ -1,0 +1,113 @@
+"""The operations that the time goes into, one function each.
+
+Each has a plain version that reads like its formula (:mod:`tabpo.kernels.plain`, array-API code: it is also what runs
+on CuPy arrays) and a version compiled by Numba for the CPU (:mod:`tabpo.kernels.compiled`). The arrays handed over
+choose: NumPy float64 arrays run the compiled version unless the environment variable ``TABPO_KERNELS`` is ``numpy``;
+everything else runs the plain one. A kernel is a function of its arguments; random numbers are drawn outside.
+
+With the compiled version a run's numbers do not depend, bit for bit, on the runs beside it. The plain version calls the
+array library's matrix product, which gives no such promise.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tabpo.errors import InvalidInputError
+from tabpo.kernels import plain
+from tabpo.kernels.transitions import SharedMatrix, Transitions, inverse_cdf_table
+
+__all__ = [
+    "KERNELS",
+    "SharedMatrix",
+    "Transitions",
+    "add_at_trajectory",
+    "at_trajectory",
+    "backend",
+    "expected_loss",
+    "exploration_bonus",
+    "exponential_weights",
+    "inverse_cdf_table",
+    "product",
+    "q_values",
+    "sample_trajectories",
+    "state_occupancy",
+    "warm_up",
+]
+
+KERNELS = (
+    "exponential_weights",
+    "state_occupancy",
+    "expected_loss",
+    "q_values",
+    "sample_trajectories",
+    "at_trajectory",
+    "add_at_trajectory",
+    "exploration_bonus",
+    "product",
+)
+
+
+def backend(*arguments: Any) -> str:
+    """Return ``"numba"`` or ``"plain"``: which version arguments like these run.
+
+    Raises
+    ------
+    InvalidInputError
+        If ``TABPO_KERNELS`` is set to anything but ``numba`` or ``numpy``.
+    """
+    asked = os.environ.get("TABPO_KERNELS", "numba")
+    if asked not in ("numba", "numpy"):
+        raise InvalidInputError(f"TABPO_KERNELS is {asked!r}; set it to 'numba' (the default) or 'numpy'")
+    numpy_only = all(type(x) is np.ndarray for x in arguments if hasattr(x, "ndim"))
+    return "numba" if asked == "numba" and numpy_only else "plain"
+
+
+def _for_compiled(argument: Any) -> Any:
+    if type(argument) is not np.ndarray:
+        return argument
+    dtype = np.int64 if argument.dtype.kind in "iu" else np.float64
+    return np.ascontiguousarray(argument, dtype=dtype)
+
+
+def _for_plain(argument: Any) -> Any:
+    return argument.dense if isinstance(argument, (Transitions, SharedMatrix)) else argument
+
+
+def _kernel(name: str) -> Callable[..., Any]:
+    plain_version = getattr(plain, name)
+    takes_transitions = "transitions" in plain_version.__code__.co_varnames[:1]
+
+    @functools.wraps(plain_version)
+    def kernel(*arguments: Any) -> Any:
+        if backend(*arguments) == "plain":
+            return plain_version(*map(_for_plain, arguments))
+        from tabpo.kernels import compiled  # Numba is imported at the first use
+
+        if takes_transitions and not isinstance(arguments[0], Transitions):
+            arguments = (Transitions(arguments[0]), *arguments[1:])
+        return getattr(compiled, name)(*map(_for_compiled, arguments))
+
+    return kernel
+
+
+exponential_weights = _kernel("exponential_weights")
+state_occupancy = _kernel("state_occupancy")
+expected_loss = _kernel("expected_loss")
+q_values = _kernel("q_values")
+sample_trajectories = _kernel("sample_trajectories")
+at_trajectory = _kernel("at_trajectory")
+add_at_trajectory = _kernel("add_at_trajectory")
+exploration_bonus = _kernel("exploration_bonus")
+product = _kernel("product")
+
+
+def warm_up() -> None:
+    """Compile every kernel, or load it from the cache, so that worker processes started later find it there."""
+    if backend() == "numba":
+        from tabpo.kernels import compiled  # noqa: F401  (signatures are fixed: importing compiles)

@@ -1,0 +1,371 @@
+"""The kernels compiled by Numba for one CPU core; see :mod:`tabpo.kernels.plain` for what each computes.
+
+Every loop runs along the last (run) axis inside, so that LLVM vectorises it, and sums in an order that does not depend
+on how many runs there are: a run's numbers are the same, bit for bit, alone or beside others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+
+from tabpo.kernels.transitions import SharedMatrix, Transitions
+
+
+def compiled(*signature: Any, **options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return Numba's decorator for one signature, with an on-disk cache, or without one where no folder can be written.
+
+    The signature is fixed so that nothing is compiled again for a read-only array or another layout.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        # Contraction to fused multiply-adds keeps the order of every sum; the other fast-math flags would not.
+        settings = {"nogil": True, "fastmath": {"contract"}, "error_model": "numpy", **options}
+        compile_for = [types.void(*signature)] if signature else None
+        try:
+            return njit(compile_for, cache=True, **settings)(function)
+        except RuntimeError:  # Numba: "cannot cache function: no locator available"
+            return njit(compile_for, **settings)(function)
+
+    return decorate
+
+
+def _array(dtype: Any, n_axes: int, readonly: bool = True) -> Any:
+    """Return Numba's type of a C-contiguous array; a read-only parameter takes writable arrays too."""
+    return types.Array(dtype, n_axes, "C", readonly=readonly)
+
+
+IN1, IN2, IN3, IN4 = (_array(types.float64, n) for n in (1, 2, 3, 4))
+OUT1, OUT2, OUT3, OUT4 = (_array(types.float64, n, readonly=False) for n in (1, 2, 3, 4))
+INDEX1, INDEX2 = (_array(types.int64, n) for n in (1, 2))
+INDEX2_OUT = _array(types.int64, 2, readonly=False)
+
+
+@intrinsic
+def _float_bits(typing_context: Any, x: Any) -> Any:
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], ir.IntType(64))
+
+    return types.int64(types.float64), code
+
+
+@intrinsic
+def _float_from_bits(typing_context: Any, x: Any) -> Any:
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], ir.DoubleType())
+
+    return types.float64(types.int64), code
+
+
+_ROUND = 1.5 * 2.0**52  # adding it leaves the nearest integer in the low bits
+_LOG2_E = 1.4426950408889634
+_LN2_HIGH = 6.93147180369123816490e-01  # ln 2 in two parts: n * high is exact for |n| < 2^20
+_LN2_LOW = 1.90821492927058770002e-10
+_C2, _C3, _C4, _C5, _C6, _C7, _C8, _C9, _C10, _C11, _C12, _C13 = (1.0 / math.factorial(n) for n in range(2, 14))
+
+
+@compiled(inline="always")
+def exp_nonpositive(x: float) -> float:
+    """Return e^x for x <= 0 within 1 unit in the last place (0 below -708), free of branches so that loops vectorise.
+
+    e^x = 2^n e^r with |r| <= ln(2)/2 and e^r by its Taylor polynomial of degree 13 (remainder below 2^-55).
+    """
+    y = max(x, -708.0)
+    shifted = y * _LOG2_E + _ROUND
+    n = shifted - _ROUND
+    r = (y - n * _LN2_HIGH) - n * _LN2_LOW
+    p = _C13
+    p = p * r + _C12
+    p = p * r + _C11
+    p = p * r + _C10
+    p = p * r + _C9
+    p = p * r + _C8
+    p = p * r + _C7
+    p = p * r + _C6
+    p = p * r + _C5
+    p = p * r + _C4
+    p = p * r + _C3
+    p = p * r + _C2
+    power = _float_from_bits((_float_bits(shifted) + 1023) << 52)
+    result = power + power * (p * r * r + r)
+    if x < -708.0:
+        return 0.0
+    return result if x == x else x  # NaN stays NaN
+
+
+@compiled(OUT4, IN4, IN1, OUT4)
+def _exponential_weights(log_weights: Any, gradient: Any, step_size: Any, policy: Any) -> None:
+    n_steps, n_states, n_actions, n_runs = log_weights.shape
+    largest = np.empty(n_runs)
+    total = np.empty(n_runs)
+    for h in range(n_steps):
+        for s in range(n_states):
+            for a in range(n_actions):
+                w = log_weights[h, s, a]
+                g = gradient[h, s, a]
+                if a == 0:
+                    for r in range(n_runs):
+                        w[r] -= step_size[r] * g[r]
+                        largest[r] = w[r]
+                else:
+                    for r in range(n_runs):
+                        w[r] -= step_size[r] * g[r]
+                        largest[r] = max(largest[r], w[r])
+            for r in range(n_runs):
+                total[r] = 0.0
+            for a in range(n_actions):
+                w = log_weights[h, s, a]
+                p = policy[h, s, a]
+                for r in range(n_runs):
+                    w[r] -= largest[r]
+                    p[r] = exp_nonpositive(w[r])
+                    total[r] += p[r]
+            for r in range(n_runs):
+                total[r] = 1.0 / total[r]
+            for a in range(n_actions):
+                p = policy[h, s, a]
+                for r in range(n_runs):
+                    p[r] *= total[r]
+
+
+def exponential_weights(log_weights: Any, gradient: Any, step_size: Any) -> tuple[Any, Any]:
+    """See :func:`tabpo.kernels.plain.exponential_weights`."""
+    policy = np.empty_like(log_weights)
+    _exponential_weights(log_weights, gradient, step_size, policy)
+    return log_weights, policy
+
+
+@compiled(INDEX1, INDEX1, IN1, IN2, OUT2)
+def _product(start: Any, column: Any, value: Any, vectors: Any, out: Any) -> None:
+    """Sparse rows times vectors (m, R), four entries of a row at a time to spare loads and stores of the sum."""
+    n_runs = vectors.shape[1]
+    for i in range(start.size - 1):
+        total = out[i]
+        for r in range(n_runs):
+            total[r] = 0.0
+        j = start[i]
+        while j + 4 <= start[i + 1]:
+            p0, p1, p2, p3 = value[j], value[j + 1], value[j + 2], value[j + 3]
+            v0, v1 = vectors[column[j]], vectors[column[j + 1]]
+            v2, v3 = vectors[column[j + 2]], vectors[column[j + 3]]
+            for r in range(n_runs):
+                total[r] = (((total[r] + p0 * v0[r]) + p1 * v1[r]) + p2 * v2[r]) + p3 * v3[r]
+            j += 4
+        while j < start[i + 1]:
+            p0 = value[j]
+            v0 = vectors[column[j]]
+            for r in range(n_runs):
+                total[r] += p0 * v0[r]
+            j += 1
+
+
+def product(matrix: SharedMatrix, vectors: Any) -> Any:
+    """See :func:`tabpo.kernels.plain.product`."""
+    rows = matrix.rows
+    out = np.empty((rows.start.shape[1] - 1, vectors.shape[1]))
+    _product(rows.start[0], rows.column, rows.value, vectors, out)
+    return out
+
+
+@compiled(INDEX2, INDEX1, IN1, IN1, IN4, OUT3)
+def _state_occupancy(start: Any, column: Any, value: Any, initial: Any, policy: Any, occupancy: Any) -> None:
+    n_steps, n_states, n_actions, n_runs = policy.shape
+    pairs = np.empty((n_states * n_actions, n_runs))
+    for s in range(n_states):
+        for r in range(n_runs):
+            occupancy[0, s, r] = initial[s]
+    for h in range(n_steps - 1):
+        for s in range(n_states):
+            mu = occupancy[h, s]
+            for a in range(n_actions):
+                pair = pairs[s * n_actions + a]
+                pi = policy[h, s, a]
+                for r in range(n_runs):
+                    pair[r] = mu[r] * pi[r]
+        _product(start[h], column, value, pairs, occupancy[h + 1])
+
+
+def state_occupancy(transitions: Transitions, initial: Any, policy: Any) -> Any:
+    """See :func:`tabpo.kernels.plain.state_occupancy`."""
+    n_steps, n_states, _, n_runs = policy.shape
+    occupancy = np.empty((n_steps, n_states, n_runs))
+    rows = transitions.forward
+    _state_occupancy(rows.start, rows.column, rows.value, initial, policy, occupancy)
+    return occupancy
+
+
+@compiled(IN3, IN4, IN3, OUT1)
+def _expected_loss(occupancy: Any, policy: Any, losses: Any, total: Any) -> None:
+    n_steps, n_states, n_actions, n_runs = policy.shape
+    mean = np.empty(n_runs)
+    for h in range(n_steps):
+        for s in range(n_states):
+            for r in range(n_runs):
+                mean[r] = 0.0
+            for a in range(n_actions):
+                loss = losses[h, s, a]
+                pi = policy[h, s, a]
+                for r in range(n_runs):
+                    mean[r] += pi[r] * loss
+            mu = occupancy[h, s]
+            for r in range(n_runs):
+                total[r] += mu[r] * mean[r]
+
+
+def expected_loss(occupancy: Any, policy: Any, losses: Any) -> Any:
+    """See :func:`tabpo.kernels.plain.expected_loss`."""
+    total = np.zeros(policy.shape[-1])
+    _expected_loss(occupancy, policy, losses, total)
+    return total
+
+
+@compiled(INDEX2, INDEX1, IN1, IN4, IN4, types.float64, OUT4, OUT3)
+def _q_values(
+    start: Any, column: Any, value: Any, losses: Any, policy: Any, factor: float, q: Any, values: Any
+) -> None:
+    n_steps, n_states, n_actions, n_runs = policy.shape
+    action_step = 0 if losses.shape[2] == 1 else 1
+    shared = losses.shape[3] == 1 and n_runs > 1
+    for s in range(n_states):
+        for r in range(n_runs):
+            values[n_steps, s, r] = 0.0
+    for h in range(n_steps - 1, -1, -1):
+        _product(start[h], column, value, values[h + 1], q[h].reshape((n_states * n_actions, n_runs)))
+        for s in range(n_states):
+            v = values[h, s]
+            for r in range(n_runs):
+                v[r] = 0.0
+            for a in range(n_actions):
+                row = q[h, s, a]
+                pi = policy[h, s, a]
+                loss = losses[h, s, a * action_step]
+                if shared:
+                    same = loss[0]
+                    for r in range(n_runs):
+                        row[r] = same + factor * row[r]
+                        v[r] += pi[r] * row[r]
+                else:
+                    for r in range(n_runs):
+                        row[r] = loss[r] + factor * row[r]
+                        v[r] += pi[r] * row[r]
+
+
+def q_values(transitions: Transitions, losses: Any, policy: Any, dilation: float = 0.0) -> tuple[Any, Any]:
+    """See :func:`tabpo.kernels.plain.q_values`."""
+    n_steps, n_states, _, n_runs = policy.shape
+    q = np.empty(policy.shape)
+    values = np.empty((n_steps + 1, n_states, n_runs))
+    rows = transitions.backward
+    _q_values(rows.start, rows.column, rows.value, losses, policy, 1.0 + dilation, q, values)
+    return q, values
+
+
+@compiled(IN4, IN1, IN4, IN2, INDEX2_OUT, INDEX2_OUT)
+def _sample_trajectories(
+    table: Any, initial_table: Any, policy: Any, uniforms: Any, states: Any, actions: Any
+) -> None:
+    n_steps, n_states, n_actions, n_runs = policy.shape
+    for h in range(n_steps):
+        for r in range(n_runs):
+            if h == 0:
+                row = initial_table
+            else:
+                row = table[h - 1, states[h - 1, r], actions[h - 1, r]]
+            u = uniforms[2 * h, r]
+            low, high = 0, n_states - 1  # bisection for the first entry above u; the last entry is 1
+            while low < high:
+                middle = (low + high) // 2
+                if u < row[middle]:
+                    high = middle
+                else:
+                    low = middle + 1
+            states[h, r] = low
+            u = uniforms[2 * h + 1, r]
+            chosen = 0
+            cumulated = 0.0
+            for a in range(n_actions):
+                probability = policy[h, low, a, r]
+                if probability > 0:  # rounding may leave the total below u: the last possible action then
+                    chosen = a
+                cumulated += probability
+                if u < cumulated:
+                    break
+            actions[h, r] = chosen
+
+
+def sample_trajectories(table: Any, initial_table: Any, policy: Any, uniforms: Any) -> tuple[Any, Any]:
+    """See :func:`tabpo.kernels.plain.sample_trajectories`."""
+    states = np.empty((policy.shape[0], policy.shape[3]), dtype=np.int64)
+    actions = np.empty_like(states)
+    _sample_trajectories(table, initial_table, policy, uniforms, states, actions)
+    return states, actions
+
+
+@compiled(IN4, INDEX2, INDEX2, OUT2)
+def _at_trajectory(array: Any, states: Any, actions: Any, out: Any) -> None:
+    n_steps, n_runs = states.shape
+    action_step = 0 if array.shape[2] == 1 else 1
+    run_step = 0 if array.shape[3] == 1 else 1
+    for h in range(n_steps):
+        for r in range(n_runs):
+            out[h, r] = array[h, states[h, r], actions[h, r] * action_step, r * run_step]
+
+
+def at_trajectory(array: Any, states: Any, actions: Any) -> Any:
+    """See :func:`tabpo.kernels.plain.at_trajectory`."""
+    out = np.empty(states.shape)
+    _at_trajectory(array, states, actions, out)
+    return out
+
+
+@compiled(OUT4, INDEX2, INDEX2, IN2)
+def _add_at_trajectory(array: Any, states: Any, actions: Any, values: Any) -> None:
+    n_steps, n_runs = states.shape
+    for h in range(n_steps):
+        for r in range(n_runs):
+            array[h, states[h, r], actions[h, r], r] += values[h, r]
+
+
+def add_at_trajectory(array: Any, states: Any, actions: Any, values: Any) -> Any:
+    """See :func:`tabpo.kernels.plain.add_at_trajectory`."""
+    _add_at_trajectory(array, states, actions, values)
+    return array
+
+
+@compiled(IN4, IN4, IN3, IN1, IN1, types.boolean, OUT3)
+def _exploration_bonus(
+    acting: Any, arrival: Any, occupancy: Any, exploration: Any, weight: Any, adapt: bool, bonus: Any
+) -> None:
+    n_steps, n_states, n_actions, n_runs = acting.shape
+    for h in range(n_steps):
+        for s in range(n_states):
+            b = bonus[h, s]
+            mu = occupancy[h, s]
+            for r in range(n_runs):
+                b[r] = 0.0
+            for a in range(n_actions):
+                before = acting[h, s, a]
+                now = arrival[h, s, a]
+                if adapt:
+                    for r in range(n_runs):
+                        b[r] += min(before[r], now[r]) / (mu[r] * before[r] + exploration[r])
+                else:
+                    for r in range(n_runs):
+                        b[r] += now[r] / (mu[r] * before[r] + exploration[r])
+            for r in range(n_runs):
+                b[r] *= weight[r]
+
+
+def exploration_bonus(
+    acting_policy: Any, arrival_policy: Any, occupancy: Any, exploration: Any, weight: Any, adapt: bool
+) -> Any:
+    """See :func:`tabpo.kernels.plain.exploration_bonus`."""
+    bonus = np.empty(occupancy.shape)
+    _exploration_bonus(acting_policy, arrival_policy, occupancy, exploration, weight, adapt, bonus)
+    return bonus

@@ -1,0 +1,84 @@
+"""A model's transitions, prepared once for the products that an episode consists of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+
+def inverse_cdf_table(probabilities: Floats) -> Floats:
+    """Return cumulative sums along the last axis that are exactly 1 from the last outcome of positive probability on.
+
+    An outcome drawn as the first whose entry exceeds a uniform number in [0, 1) then always has positive probability.
+    """
+    table = np.cumsum(probabilities, axis=-1)
+    positive_from_here = np.flip(np.logical_or.accumulate(np.flip(probabilities > 0, -1), axis=-1), -1)
+    positive_later = np.zeros_like(positive_from_here)
+    positive_later[..., :-1] = positive_from_here[..., 1:]
+    return np.where(positive_later, table, 1.0)
+
+
+@dataclass(frozen=True)
+class SparseRows:
+    """Matrices, one per step, by their non-zero entries: row i of step h is entries ``start[h, i]`` to ``start[h, i+1]``."""
+
+    start: Indices
+    column: Indices
+    value: Floats
+
+    @classmethod
+    def from_dense(cls, matrices: Floats) -> SparseRows:
+        """Prepare matrices of shape (H, rows, columns)."""
+        n_steps, n_rows, _ = matrices.shape
+        step, row, column = np.nonzero(matrices)
+        counts = np.bincount(step * n_rows + row, minlength=n_steps * n_rows)
+        ends = np.concatenate([[0], np.cumsum(counts)])
+        start = np.stack([ends[h * n_rows : (h + 1) * n_rows + 1] for h in range(n_steps)])
+        return cls(start.astype(np.int64), column.astype(np.int64), np.ascontiguousarray(matrices[step, row, column]))
+
+
+class SharedMatrix:
+    """A matrix (n, m) shared by all runs, prepared for :func:`tabpo.kernels.product`.
+
+    Attributes
+    ----------
+    dense : (n, m)
+    rows : SparseRows
+    """
+
+    def __init__(self, matrix: Floats) -> None:
+        self.dense = np.ascontiguousarray(matrix, dtype=np.float64)
+        self.rows = SparseRows.from_dense(self.dense[None])
+
+
+class Transitions:
+    """Transitions (H, S, A, S) with the tables that kernels use.
+
+    Parameters
+    ----------
+    transitions : array, (H, S, A, S)
+        Trusted: rows are distributions.
+
+    Attributes
+    ----------
+    dense : (H, S, A, S)
+    backward : SparseRows
+        Row (s, a) of step h: the next state's distribution. For backups of values.
+    forward : SparseRows
+        Row s' of step h: the probabilities of reaching it from every (s, a). For occupancies.
+    table : (H, S, A, S)
+        Inverse-CDF table of the next state.
+    """
+
+    def __init__(self, transitions: Floats) -> None:
+        self.dense = np.ascontiguousarray(transitions, dtype=np.float64)
+        self.horizon, self.n_states, self.n_actions, _ = self.dense.shape
+        pairs = self.dense.reshape(self.horizon, self.n_states * self.n_actions, self.n_states)
+        self.backward = SparseRows.from_dense(pairs)
+        self.forward = SparseRows.from_dense(np.swapaxes(pairs, 1, 2))
+        self.table = inverse_cdf_table(self.dense)
