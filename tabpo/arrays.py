@@ -39,3 +39,11 @@ def on_device_of(like: Array, values: Any) -> Array:
 def with_run_axis(array: Array, n_axes: int) -> Array:
     """Return ``array`` with a last axis of length 1 added if it has ``n_axes - 1`` axes, else as it is."""
     return array[..., None] if array.ndim == n_axes - 1 else array
+
+
+def floating(array: Any) -> Array:
+    """Return ``array`` with a floating dtype; lists and integers become float64."""
+    if not hasattr(array, "ndim"):
+        return np.asarray(array, dtype=np.float64)
+    xp = namespace(array)
+    return array if xp.isdtype(array.dtype, "real floating") else xp.astype(array, xp.float64)

@@ -74,7 +74,9 @@ def probability_rows(name: str, values: ArrayLike, axes: str, normalize: bool = 
     array = finite_array(name, values, axes)
     if (array < 0).any():
         index = tuple(int(i) for i in np.argwhere(array < 0)[0])
-        raise InvalidInputError(f"{name} is {array[index]:.6g} {_position(index, axes)}; probabilities must not be negative")
+        raise InvalidInputError(
+            f"{name} is {array[index]:.6g} {_position(index, axes)}; probabilities must not be negative"
+        )
     sums = array.sum(-1, keepdims=True)
     precision = np.finfo(given.dtype).eps if given.dtype in (np.float16, np.float32) else np.finfo(np.float64).eps
     tolerance = 8 * precision * max(8, array.shape[-1])
@@ -84,7 +86,11 @@ def probability_rows(name: str, values: ArrayLike, axes: str, normalize: bool = 
     if wrong.any():
         row = tuple(int(i) for i in np.argwhere(wrong)[0])
         where = _position(row, " ".join(axes.split()[:-1])) if row else ""
-        fix = "it has no mass to normalize" if normalize else "it must sum to 1 (pass normalize=True to divide by the sum)"
+        fix = (
+            "it has no mass to normalize"
+            if normalize
+            else "it must sum to 1 (pass normalize=True to divide by the sum)"
+        )
         raise InvalidInputError(f"the row of {name} {where} sums to {sums[row][0]:.10g}; {fix}".replace("  ", " "))
     array = array / sums
     array.setflags(write=False)
@@ -158,7 +164,7 @@ class TabularMDP:
     loss_map: LossMap | None = field(default=None)
 
     def __post_init__(self, normalize: bool) -> None:
-        transitions = probability_rows("transitions", self.transitions, "h s a next_state", normalize)
+        transitions = _transition_rows(self.transitions, normalize)
         initial = probability_rows("initial", self.initial, "s", normalize)
         n_steps, n_states, n_actions, n_next = transitions.shape
         if n_next != n_states:
@@ -166,9 +172,7 @@ class TabularMDP:
                 f"transitions must have shape (H, S, A, S), got {transitions.shape}: {n_states} states but rows of length {n_next}"
             )
         if initial.shape != (n_states,):
-            raise InvalidInputError(
-                f"initial has length {initial.shape[0]}, but transitions have {n_states} states"
-            )
+            raise InvalidInputError(f"initial has length {initial.shape[0]}, but transitions have {n_states} states")
         self._set("transitions", transitions)
         self._set("initial", initial)
         if self.losses is not None:
@@ -194,10 +198,18 @@ class TabularMDP:
         object.__setattr__(self, name, value)
 
     @classmethod
-    def stationary(cls, transitions: ArrayLike, initial: ArrayLike, horizon: int, losses: ArrayLike | None = None, **more: Any) -> TabularMDP:
+    def stationary(
+        cls,
+        transitions: ArrayLike,
+        initial: ArrayLike,
+        horizon: int,
+        losses: ArrayLike | None = None,
+        **more: Any,
+    ) -> TabularMDP:
         """Return the MDP whose transitions (S, A, S) and losses (S, A), if given, are the same at each of ``horizon`` steps."""
         horizon = positive_integer("horizon", horizon)
-        repeated = np.repeat(np.asarray(transitions)[None], horizon, axis=0)
+        step = np.asarray(transitions)
+        repeated = np.broadcast_to(step[None], (horizon, *step.shape))
         if losses is not None:
             losses = np.repeat(np.asarray(losses)[None], horizon, axis=0)
         return cls(repeated, initial, losses, **more)  # type: ignore[arg-type]
@@ -221,6 +233,14 @@ class TabularMDP:
     def shape(self) -> tuple[int, int, int]:
         """(H, S, A)."""
         return self.horizon, self.n_states, self.n_actions
+
+
+def _transition_rows(given: ArrayLike, normalize: bool) -> Array:
+    """Return validated transitions; one step broadcast along h is checked, and stays stored, once."""
+    steps = np.asarray(given)
+    repeated = steps.ndim == 4 and steps.shape[0] > 1 and steps.strides[0] == 0
+    rows = probability_rows("transitions", steps[:1] if repeated else given, "h s a next_state", normalize)
+    return np.broadcast_to(rows, steps.shape) if repeated else rows
 
 
 def positive_integer(name: str, value: object, at_least: int = 1) -> int:

@@ -33,6 +33,7 @@ __all__ = [
     "exploration_bonus",
     "exponential_weights",
     "inverse_cdf_table",
+    "prepare",
     "product",
     "q_values",
     "sample_trajectories",
@@ -76,7 +77,7 @@ def _for_compiled(argument: Any) -> Any:
 
 
 def _for_plain(argument: Any) -> Any:
-    return argument.dense if isinstance(argument, (Transitions, SharedMatrix)) else argument
+    return argument.dense if isinstance(argument, (Transitions, SharedMatrix, _DenseTables)) else argument
 
 
 def _kernel(name: str) -> Callable[..., Any]:
@@ -105,6 +106,23 @@ at_trajectory = _kernel("at_trajectory")
 add_at_trajectory = _kernel("add_at_trajectory")
 exploration_bonus = _kernel("exploration_bonus")
 product = _kernel("product")
+
+
+class _DenseTables:
+    """What :class:`Transitions` holds, as arrays of another library (CuPy, say), for the plain kernels."""
+
+    def __init__(self, transitions: Transitions, xp: Any) -> None:
+        self.dense = xp.asarray(transitions.dense)
+        self.table = xp.asarray(transitions.table)
+
+
+def prepare(transitions: Any, xp: Any = np) -> Any:
+    """Return transitions (H, S, A, S) prepared for many kernel calls with arrays of the library ``xp``.
+
+    The result has ``dense`` (H, S, A, S) and the inverse-CDF ``table``, see :class:`Transitions`.
+    """
+    prepared = transitions if isinstance(transitions, Transitions) else Transitions(transitions)
+    return prepared if xp is np else _DenseTables(prepared, xp)
 
 
 def warm_up() -> None:

@@ -92,7 +92,7 @@ def exp_nonpositive(x: float) -> float:
     p = p * r + _C4
     p = p * r + _C3
     p = p * r + _C2
-    power = _float_from_bits((_float_bits(shifted) + 1023) << 52)
+    power: Any = _float_from_bits((_float_bits(shifted) + 1023) << 52)  # type: ignore[call-arg]
     result = power + power * (p * r * r + r)
     if x < -708.0:
         return 0.0
@@ -267,16 +267,14 @@ def q_values(transitions: Transitions, losses: Any, policy: Any, dilation: float
 
 
 @compiled(IN4, IN1, IN4, IN2, INDEX2_OUT, INDEX2_OUT)
-def _sample_trajectories(
-    table: Any, initial_table: Any, policy: Any, uniforms: Any, states: Any, actions: Any
-) -> None:
+def _sample_trajectories(table: Any, initial_table: Any, policy: Any, uniforms: Any, states: Any, actions: Any) -> None:
     n_steps, n_states, n_actions, n_runs = policy.shape
     for h in range(n_steps):
         for r in range(n_runs):
             if h == 0:
                 row = initial_table
             else:
-                row = table[h - 1, states[h - 1, r], actions[h - 1, r]]
+                row = table[min(h, len(table)) - 1, states[h - 1, r], actions[h - 1, r]]
             u = uniforms[2 * h, r]
             low, high = 0, n_states - 1  # bisection for the first entry above u; the last entry is 1
             while low < high:

@@ -94,14 +94,12 @@ def q_values(transitions: Array, losses: Array, policy: Array, dilation: float =
     return xp.stack(q[::-1]), xp.stack(values[::-1])
 
 
-def sample_trajectories(
-    table: Array, initial_table: Array, policy: Array, uniforms: Array
-) -> tuple[Array, Array]:
+def sample_trajectories(table: Array, initial_table: Array, policy: Array, uniforms: Array) -> tuple[Array, Array]:
     """Return each run's states and actions, shape (H, R) each, by inverting distribution functions.
 
     Parameters
     ----------
-    table : (H, S, A, S)
+    table : (H, S, A, S), or (1, S, A, S) for a stationary model
         Inverse-CDF table of the next state, see :class:`tabpo.kernels.transitions.Transitions`.
     initial_table : (S,)
         That of the first state.
@@ -117,7 +115,7 @@ def sample_trajectories(
         states.append(_invert(tables, uniforms[2 * h, :]))
         at_state = _take(policy[h, ...], states[h])
         actions.append(_invert(_run_table(at_state), uniforms[2 * h + 1, :]))
-        rows = xp.reshape(table[h, ...], (n_states * n_actions, n_states))
+        rows = xp.reshape(table[min(h, table.shape[0] - 1), ...], (n_states * n_actions, n_states))
         tables = xp.permute_dims(xp.take(rows, states[h] * n_actions + actions[h], axis=0), (1, 0))
     return xp.stack(states), xp.stack(actions)
 
@@ -153,7 +151,7 @@ def at_trajectory(array: Array, states: Array, actions: Array) -> Array:
     states, actions : (H, R)
     """
     xp = namespace(array)
-    n_steps, n_states, n_actions, n_runs = array.shape
+    n_steps, n_states, n_actions, _ = array.shape
     flat = xp.reshape(
         xp.broadcast_to(array, (n_steps, n_states, n_actions, states.shape[1])),
         (n_steps, n_states * n_actions, states.shape[1]),
@@ -179,7 +177,12 @@ def add_at_trajectory(array: Array, states: Array, actions: Array, values: Array
 
 
 def exploration_bonus(
-    acting_policy: Array, arrival_policy: Array, occupancy: Array, exploration: Array, weight: Array, adapt: bool
+    acting_policy: Array,
+    arrival_policy: Array,
+    occupancy: Array,
+    exploration: Array,
+    weight: Array,
+    adapt: bool,
 ) -> Array:
     """Return ``b_h(s) = weight sum_a arrival_h(a|s) r_h(s,a) / (mu_h(s) acting_h(a|s) + exploration)``, shape (H, S, R).
 

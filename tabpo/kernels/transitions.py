@@ -32,13 +32,15 @@ class SparseRows:
     value: Floats
 
     @classmethod
-    def from_dense(cls, matrices: Floats) -> SparseRows:
-        """Prepare matrices of shape (H, rows, columns)."""
+    def from_dense(cls, matrices: Floats, n_steps: int = 1) -> SparseRows:
+        """Prepare matrices of shape (H, rows, columns), or (1, rows, columns) to be used at each of ``n_steps`` steps."""
+        repeats = n_steps // len(matrices)
         n_steps, n_rows, _ = matrices.shape
         step, row, column = np.nonzero(matrices)
         counts = np.bincount(step * n_rows + row, minlength=n_steps * n_rows)
         ends = np.concatenate([[0], np.cumsum(counts)])
         start = np.stack([ends[h * n_rows : (h + 1) * n_rows + 1] for h in range(n_steps)])
+        start = np.repeat(start, repeats, axis=0)
         return cls(start.astype(np.int64), column.astype(np.int64), np.ascontiguousarray(matrices[step, row, column]))
 
 
@@ -71,14 +73,22 @@ class Transitions:
         Row (s, a) of step h: the next state's distribution. For backups of values.
     forward : SparseRows
         Row s' of step h: the probabilities of reaching it from every (s, a). For occupancies.
-    table : (H, S, A, S)
+    table : (H, S, A, S), or (1, S, A, S) for a stationary model
         Inverse-CDF table of the next state.
     """
 
     def __init__(self, transitions: Floats) -> None:
-        self.dense = np.ascontiguousarray(transitions, dtype=np.float64)
-        self.horizon, self.n_states, self.n_actions, _ = self.dense.shape
-        pairs = self.dense.reshape(self.horizon, self.n_states * self.n_actions, self.n_states)
-        self.backward = SparseRows.from_dense(pairs)
-        self.forward = SparseRows.from_dense(np.swapaxes(pairs, 1, 2))
-        self.table = inverse_cdf_table(self.dense)
+        steps = np.asarray(transitions, dtype=np.float64)
+        self.horizon, self.n_states, self.n_actions, _ = steps.shape
+        # A stationary model (one step broadcast along h) is prepared, and kept, once.
+        distinct = steps[:1] if is_repeated(steps) else np.ascontiguousarray(steps)
+        self.dense = np.broadcast_to(distinct, steps.shape) if is_repeated(steps) else distinct
+        pairs = distinct.reshape(-1, self.n_states * self.n_actions, self.n_states)
+        self.backward = SparseRows.from_dense(pairs, self.horizon)
+        self.forward = SparseRows.from_dense(np.swapaxes(pairs, 1, 2), self.horizon)
+        self.table = inverse_cdf_table(distinct)
+
+
+def is_repeated(steps: Floats) -> bool:
+    """Whether an array (H, ...) is one step broadcast along h."""
+    return steps.shape[0] > 1 and steps.strides[0] == 0

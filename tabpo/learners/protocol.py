@@ -1,0 +1,170 @@
+"""What a learner is: the two methods that the simulation calls, and what it hands over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tabpo.arrays import Array
+from tabpo.errors import InvalidInputError
+from tabpo.mdp import TabularMDP
+from tabpo.streams import Purpose, stream
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What a learner is told before the first episode.
+
+    Attributes
+    ----------
+    mdp : TabularMDP
+        The model. A learner for unknown transitions reads its sizes only.
+    n_episodes : int
+        K.
+    n_runs : int
+        R, the runs that advance in lockstep.
+    total_delay : int
+        D, the sum over episodes of ``min(delay, K)``: a delay of K or more never arrives, whatever it is.
+    max_delay : int
+        The largest of ``min(delay, K)``.
+    seed : int
+    runs : tuple of int, length R
+        Indices of the runs; see :meth:`stream`.
+    best_policy : callable
+        Returns the best fixed policy of all K episodes (H, S, A): for anchors in figures, not for learners.
+    xp : namespace
+        Array library of the policies.
+    """
+
+    mdp: TabularMDP
+    n_episodes: int
+    n_runs: int
+    total_delay: int
+    max_delay: int
+    seed: int = 0
+    runs: tuple[int, ...] = ()
+    best_policy: Callable[[], NDArray[np.float64]] | None = field(default=None, repr=False)
+    xp: Any = field(default=np, repr=False)
+
+    @property
+    def horizon(self) -> int:
+        """H."""
+        return self.mdp.horizon
+
+    @property
+    def n_states(self) -> int:
+        """S."""
+        return self.mdp.n_states
+
+    @property
+    def n_actions(self) -> int:
+        """A."""
+        return self.mdp.n_actions
+
+    def stream(self, run: int) -> np.random.Generator:
+        """Return the generator for the learner's own draws in run number ``run`` of this block (0 ... R-1)."""
+        return stream(self.seed, Purpose.LEARNER, self.runs[run])
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """States and actions of one episode, (H, R) integers each."""
+
+    episode: int
+    states: Array
+    actions: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Feedback:
+    """What arrives of an episode once its delay is over.
+
+    Attributes
+    ----------
+    episode : int
+        j.
+    states, actions : (H, R)
+        The trajectory.
+    losses : (H, R)
+        Observed losses along it, in [0, 1].
+    policy : (H, S, A, R)
+        The acting policy of episode j, as the learner gave it.
+    state_occupancy : (H, S, R)
+        Its state occupancy under the true model. A learner for unknown transitions does not read it.
+    """
+
+    episode: int
+    states: Array
+    actions: Array
+    losses: Array
+    policy: Array
+    state_occupancy: Array
+
+
+@dataclass(frozen=True)
+class Arrivals(Sequence[Feedback]):
+    """The feedback that arrives at the end of an episode, a sequence of :class:`Feedback`, oldest episode first.
+
+    Attributes
+    ----------
+    feedback : tuple of Feedback
+    trajectories : tuple of Trajectory
+        The trajectories that become known now: the episode's own if trajectories are seen at once, those of the
+        arriving episodes if they are delayed as well.
+    """
+
+    feedback: tuple[Feedback, ...] = ()
+    trajectories: tuple[Trajectory, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.feedback)
+
+    def __iter__(self) -> Iterator[Feedback]:
+        return iter(self.feedback)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.feedback[index]
+
+
+class Learner(Protocol):
+    """A learner plays R runs in lockstep. Nothing else is asked of a user's own class than these two methods.
+
+    Its constructor takes the :class:`Problem` and, by keyword, its parameters. Optional attributes that the simulation
+    looks for: ``settings``, a dict of resolved parameters to store with the results; ``returns_new_policies = True``,
+    a promise that the arrays which ``act`` returns are not written to later, which spares a copy.
+    """
+
+    def act(self, k: int) -> Array:
+        """Return the policy of episode ``k`` (0-based): (H, S, A, R), or (H, S, A) for all runs."""
+        ...
+
+    def learn(self, k: int, arrivals: Arrivals) -> None:
+        """Take in the feedback that arrives at the end of episode ``k``."""
+        ...
+
+
+def per_run(name: str, value: Any, problem: Problem, at_least: float = 0.0, positive: bool = False) -> Array:
+    """Return a parameter as an array (R,), checked to be finite and at least ``at_least`` (or positive).
+
+    Raises
+    ------
+    InvalidInputError
+        Naming the parameter and the value.
+    """
+    try:
+        array = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInputError(f"{name} must be a number or one number per run, got {value!r}") from None
+    if array.ndim > 1 or (array.ndim == 1 and array.shape[0] not in (1, problem.n_runs)):
+        raise InvalidInputError(
+            f"{name} must be a number or one number per run ({problem.n_runs}), got an array of shape {array.shape}"
+        )
+    bad = ~np.isfinite(array) | (array <= 0 if positive else array < at_least)
+    if bad.any():
+        asked = "positive" if positive else f"at least {at_least:g}"
+        raise InvalidInputError(f"{name} must be finite and {asked}, got {array[bad].flat[0] if array.ndim else array}")
+    return problem.xp.asarray(np.array(np.broadcast_to(array, (problem.n_runs,))))

@@ -1,0 +1,145 @@
+"""Plain, compiled and array-generic kernels agree; the compiled ones do not depend on the runs beside."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from fractions import Fraction
+
+import array_api_strict
+import numpy as np
+import pytest
+
+from tabpo import kernels
+from tabpo.errors import InvalidInputError
+from tabpo.kernels import SharedMatrix, Transitions, compiled, plain
+from tests.conftest import random_policy
+
+# Sums of at most a few hundred terms of order 1, in another order: 1e-12 is a thousand times their rounding.
+TOLERANCE = 1e-12
+
+
+def arguments(name: str, rng: np.random.Generator, H: int, S: int, A: int, R: int) -> tuple:
+    model = Transitions(rng.dirichlet(np.full(S, 0.3), (H, S, A)))
+    initial = rng.dirichlet(np.ones(S))
+    acting, arrival = random_policy(rng, H, S, A, R), random_policy(rng, H, S, A, R)
+    occupancy = plain.state_occupancy(model.dense, initial, acting)
+    uniforms = rng.random((2 * H, R))
+    states, actions = rng.integers(S, size=(H, R)), rng.integers(A, size=(H, R))
+    losses, rates = rng.random((H, S, A)), rng.random(R) / 10 + 0.01
+    return {
+        "exponential_weights": (np.log(acting), rng.normal(size=(H, S, A, R)) * 30, rates),
+        "state_occupancy": (model, initial, acting),
+        "expected_loss": (occupancy, acting, losses),
+        "q_values": (model, occupancy[:, :, None, :], acting, 1 / H),
+        "sample_trajectories": (model.table, kernels.inverse_cdf_table(initial), acting, uniforms),
+        "at_trajectory": (acting, states, actions),
+        "add_at_trajectory": (acting, states, actions, uniforms[:H]),
+        "exploration_bonus": (acting, arrival, occupancy, rates, 2 * rates, True),
+        "product": (SharedMatrix(model.dense[0, 0]), rng.normal(size=(S, R))),
+    }[name]
+
+
+def run(function, args):
+    result = function(*(a.copy() if isinstance(a, np.ndarray) else a for a in args))
+    return [np.asarray(r) for r in (result if isinstance(result, tuple) else (result,))]
+
+
+@pytest.mark.parametrize("sizes", [(4, 5, 3, 7), (1, 1, 1, 1), (2, 13, 4, 1), (3, 2, 6, 70), (5, 9, 2, 16)])
+@pytest.mark.parametrize("name", kernels.KERNELS)
+def test_versions_agree(name, sizes, rng):
+    args = arguments(name, rng, *sizes)
+    dense = tuple(getattr(a, "dense", a) for a in args)
+    strict = tuple(array_api_strict.asarray(a) if isinstance(a, np.ndarray) else a for a in dense)
+    reference = run(getattr(plain, name), dense)
+    for other in (
+        run(getattr(kernels, name), args),
+        run(getattr(compiled, name), args),
+        run(getattr(kernels, name), strict),
+    ):
+        for expected, got in zip(reference, other, strict=True):
+            np.testing.assert_allclose(got, expected, rtol=TOLERANCE, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("name", kernels.KERNELS)
+def test_a_run_is_the_same_alone_and_beside_others(name, rng):
+    H, S, A, R = 3, 11, 5, 37
+    args = arguments(name, rng, H, S, A, R)
+    together = run(getattr(compiled, name), args)
+    for r in (0, 17, 36):
+        one = tuple(
+            np.ascontiguousarray(a[..., r : r + 1]) if isinstance(a, np.ndarray) and a.shape[-1] == R else a
+            for a in args
+        )
+        for whole, alone in zip(together, run(getattr(compiled, name), one), strict=True):
+            np.testing.assert_array_equal(whole[..., r], alone[..., 0])
+
+
+def test_exponential_is_within_one_unit_in_the_last_place(rng):
+    points = np.concatenate([-rng.random(2000) * 708, -rng.random(2000), [-0.0, 0.0, -708.0, -1e-300]])
+    worst = 0.0
+    for x in points:
+        expected = math.exp(x)
+        worst = max(
+            worst,
+            abs(Fraction(compiled.exp_nonpositive(x)) - Fraction(expected)) / Fraction(math.ulp(expected)),
+        )
+    assert worst <= 2  # one for ours, one for the library's that it is held against
+    assert compiled.exp_nonpositive(-709.0) == 0.0
+    assert compiled.exp_nonpositive(-np.inf) == 0.0
+    assert np.isnan(compiled.exp_nonpositive(np.nan))
+
+
+def test_inverse_cdf_ends_in_exactly_one_at_the_last_possible_outcome():
+    probabilities = np.array([0.1] * 10 + [0.0, 0.0])  # the sum of the ten is below 1
+    table = kernels.inverse_cdf_table(probabilities)
+    assert np.cumsum(probabilities)[9] < 1
+    assert table[9] == 1.0
+    largest = np.nextafter(1.0, 0.0)
+    assert int(np.sum(table <= largest)) == 9
+
+
+@pytest.mark.parametrize("version", [plain, compiled])
+def test_sampling_never_takes_an_impossible_action(version):
+    policy = np.array([0.1] * 10 + [0.0])[None, None, :, None]
+    uniforms = np.array([[0.0], [np.nextafter(1.0, 0.0)]])
+    _, actions = version.sample_trajectories(np.ones((1, 1, 11, 1)), np.ones(1), policy, uniforms)
+    assert actions[0, 0] == 9
+
+
+def test_sampling_follows_the_model(rng):
+    """10^5 draws: each frequency is within 5 standard errors; a wrong index would be off by hundreds of them."""
+    H, S, A, R = 3, 3, 2, 100_000
+    model = Transitions(rng.dirichlet(np.ones(S), (H, S, A)))
+    initial = rng.dirichlet(np.ones(S))
+    policy = np.repeat(random_policy(rng, H, S, A, 1), R, axis=-1)
+    states, actions = kernels.sample_trajectories(
+        model.table, kernels.inverse_cdf_table(initial), policy, rng.random((2 * H, R))
+    )
+    occupancy = plain.state_occupancy(model.dense, initial, policy[..., :1])[..., 0][:, :, None] * policy[..., 0]
+    for h, s, a in np.ndindex(H, S, A):
+        frequency = np.mean((states[h] == s) & (actions[h] == a))
+        expected = occupancy[h, s, a]
+        assert abs(frequency - expected) < 5 * math.sqrt(expected * (1 - expected) / R) + 1e-12
+
+
+def test_backend_is_chosen_by_arrays_and_environment(monkeypatch):
+    ours, others = np.zeros(2), array_api_strict.zeros(2)
+    assert kernels.backend(ours) == "numba"
+    assert kernels.backend(ours, others) == "plain"
+    monkeypatch.setenv("TABPO_KERNELS", "numpy")
+    assert kernels.backend(ours) == "plain"
+    monkeypatch.setenv("TABPO_KERNELS", "fortran")
+    with pytest.raises(InvalidInputError, match="TABPO_KERNELS is 'fortran'; set it to 'numba'"):
+        kernels.backend(ours)
+
+
+def test_compiles_without_a_writable_cache(tmp_path):
+    code = (
+        "import numba.core.caching as c; c.CacheImpl._locator_classes = []\n"
+        "import tabpo.kernels.compiled as k, numpy as np\n"
+        "print(k.exponential_weights(np.zeros((1, 1, 2, 1)), np.zeros((1, 1, 2, 1)), np.ones(1))[1].ravel())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.stdout.strip() == "[0.5 0.5]", done.stderr
