@@ -171,20 +171,35 @@ class OccupancyProjection:
             result[h][self.reachable[h]] = (exponents - logsumexp(exponents)).reshape(-1, log_weights.shape[2])
         return result
 
-    def _minimise(self, dual: Any, v: Floats) -> Floats:
-        """Return the minimiser of the dual, by SciPy's trust-region Newton method."""
-        solution = minimize(  # type: ignore[call-overload]
-            lambda x: dual(x)[:2],
-            v,
-            jac=True,
-            hess=lambda x: dual(x)[2],
-            method="trust-exact",
-            options={"gtol": self.tolerance / 10, "maxiter": 500},
-        )
-        imbalance = float(np.abs(dual(solution.x)[1]).max())
+    def _minimise(self, dual: Any, start: Floats) -> Floats:
+        """Return the minimiser of the dual: Newton's method, from SciPy's trust-region minimiser if it fails from afar."""
+        v, imbalance = self._newton(dual, start)
+        if imbalance > self.tolerance:
+            solution = minimize(  # type: ignore[call-overload]
+                lambda x: dual(x)[:2], start, jac=True, hess=lambda x: dual(x)[2], method="trust-exact"
+            )
+            v, imbalance = self._newton(dual, np.asarray(solution.x))
         if not imbalance <= self.tolerance:
             raise TabpoError(
                 f"the dual of the occupancy projection was left with an imbalance of flow of {imbalance:.2g} "
                 f"(asked: {self.tolerance:.2g}); a smaller step_size makes the problem easier"
             )
-        return np.asarray(solution.x)
+        return v
+
+    def _newton(self, dual: Any, v: Floats, most_steps: int = 20) -> tuple[Floats, float]:
+        """Return where Newton steps on the flow equations lead while they improve, and the imbalance left there.
+
+        Adding a constant to a step's multipliers changes nothing, so the Hessian is singular: least squares.
+        """
+        _, gradient, hessian = dual(v)
+        imbalance = float(np.abs(gradient).max())
+        for _ in range(most_steps):
+            if imbalance <= self.tolerance:
+                break
+            further = v - np.linalg.lstsq(hessian, gradient, rcond=1e-13)[0]
+            _, gradient, hessian = dual(further)
+            largest = float(np.abs(gradient).max())
+            if not largest < imbalance:
+                break
+            v, imbalance = further, largest
+        return v, imbalance
