@@ -3,15 +3,26 @@
 from tabpo.figures.canvas import PaperFigure, save, style
 from tabpo.figures.curves import Curve
 from tabpo.figures.delay import delay_slopes, regret_against_delay
+from tabpo.figures.kinds import KINDS, draw
 from tabpo.figures.regret import per_episode_regret, regret
+from tabpo.figures.sequences import delay_law, loss_sequence
+from tabpo.figures.structure import structure
+from tabpo.figures.tables import final_table, render
 
 __all__ = [
+    "KINDS",
     "Curve",
     "PaperFigure",
+    "delay_law",
     "delay_slopes",
+    "draw",
+    "final_table",
+    "loss_sequence",
     "per_episode_regret",
     "regret",
     "regret_against_delay",
+    "render",
     "save",
+    "structure",
     "style",
 ]

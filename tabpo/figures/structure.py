@@ -188,7 +188,7 @@ def _draw_arrows(axes: Axes, mdp: TabularMDP, seen: _Seen, where: Array, scale: 
     names = mdp.action_labels or tuple(f"action {a}" for a in range(mdp.n_actions))
     colours = [ACTION_COLOURS[a % len(ACTION_COLOURS)] for a in range(mdp.n_actions)]
     p = seen.transitions
-    same = (np.abs(p - p[:, :1]) < 1e-12).all((1, 2)) & (mdp.n_actions > 1)
+    same: NDArray[np.bool_] = np.all(np.abs(p - p[:, :1]) < 1e-12, axis=(1, 2)) & (mdp.n_actions > 1)
     thin = min(1.0, scale / 0.5)  # small drawings have thin arrows
     loops = (np.diagonal(p, axis1=0, axis2=2) > 0).any(0)
     mass: Array = p.sum(1)
