@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 from tabpo.sweep.components import SECTIONS
 from tabpo.sweep.config import ConfigError, Experiment
@@ -30,7 +30,7 @@ class Cell:
         The block's runs have the indices ``first_run`` to ``first_run + n_runs - 1``.
     seed : int
     checkpoints : int or tuple of int
-    trajectories : str
+    trajectories : "immediate" or "delayed"
     kernels : str
         ``"numba"`` or ``"numpy"`` (see :mod:`tabpo.kernels`): they round differently.
     base_folder : str
@@ -46,7 +46,7 @@ class Cell:
     n_runs: int
     seed: int
     checkpoints: int | tuple[int, ...]
-    trajectories: str
+    trajectories: Literal["immediate", "delayed"]
     kernels: str
     base_folder: str
 

@@ -68,12 +68,13 @@ def registry(section: Section) -> Mapping[str, Callable[..., Any]]:
     """Return the names that tabpo knows in a section."""
     from tabpo import environments, learners
 
-    return {
+    registries: dict[Section, Mapping[str, Callable[..., Any]]] = {
         "mdps": environments.MDPS,
         "losses": environments.LOSSES,
         "delays": environments.DELAYS,
         "learners": learners.LEARNERS,
-    }[section]
+    }
+    return registries[section]
 
 
 def find(section: Section, kind: str, base_folder: Path) -> Component:
@@ -163,9 +164,7 @@ def fit(component: Component, given: Mapping[str, Any]) -> tuple[dict[str, Any],
     for name, value in given.items():
         if name not in known and not component.takes_any:
             listed = f" (known: {', '.join(known)})" if known else " (it has none)"
-            problems.append(
-                (name, f"unknown parameter of {component.described}{nearest(name, known)}{listed}")
-            )
+            problems.append((name, f"unknown parameter of {component.described}{nearest(name, known)}{listed}"))
             continue
         annotation = known[name].annotation if name in known else Any
         try:
@@ -195,14 +194,10 @@ def convert(annotation: Any, value: Any) -> Any:
     if usable is Any:
         return value
     try:
-        return TypeAdapter(usable).validate_json(
-            text, strict=True
-        )  # JSON: a list will do for a tuple, 3 for 3.0
+        return TypeAdapter(usable).validate_json(text, strict=True)  # JSON: a list will do for a tuple, 3 for 3.0
     except ValidationError as error:
         hint = ""
-        if isinstance(value, list) and not any(
-            _takes_list(one) for one in typing.get_args(usable) or [usable]
-        ):
+        if isinstance(value, list) and not any(_takes_list(one) for one in typing.get_args(usable) or [usable]):
             hint = "; the values of an axis belong in the entry's `grid` table"
         raise InvalidInputError(expectations(error.errors()) + hint) from None
 
@@ -215,9 +210,7 @@ def _takes_list(annotation: Any) -> bool:
 def _usable(annotation: Any) -> Any:
     """Return the part of a type that TOML can hold; ``Any`` if nothing is left to check against."""
     if typing.get_origin(annotation) in (Union, types.UnionType):
-        if any(
-            getattr(one, "__module__", "").startswith("numpy._typing") for one in typing.get_args(annotation)
-        ):
+        if any(getattr(one, "__module__", "").startswith("numpy._typing") for one in typing.get_args(annotation)):
             return Any  # an ArrayLike: its constructor checks it
         members = [one for one in (_usable(one) for one in typing.get_args(annotation)) if one is not Any]
         if all(one is type(None) for one in members):

@@ -190,9 +190,7 @@ def _holds_another(location: tuple[str | int, ...], all_of_them: Iterable[tuple[
 
 def _trimmed(location: tuple[str | int, ...]) -> tuple[str | int, ...]:
     """Drop the names of union members that pydantic appends (``checkpoints.int``)."""
-    return (
-        location[:-1] if len(location) > 1 and location[-1] in ("int", "str", "float", "bool") else location
-    )
+    return location[:-1] if len(location) > 1 and location[-1] in ("int", "str", "float", "bool") else location
 
 
 def _sentence(location: tuple[str | int, ...], errors: list[Any]) -> str:
@@ -229,9 +227,7 @@ def _beyond_types(experiment: Experiment) -> list[str]:
     problems = []
     for key in ("n_episodes", "checkpoints"):
         values = getattr(experiment, key)
-        repeated = (
-            sorted({value for value in values if values.count(value) > 1}) if isinstance(values, list) else []
-        )
+        repeated = sorted({value for value in values if values.count(value) > 1}) if isinstance(values, list) else []
         if repeated:
             problems.append(f"{key} = {shown(values)}: {repeated[0]} occurs twice")
     last, shortest = experiment.checkpoints, min(experiment.lengths)

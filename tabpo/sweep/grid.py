@@ -90,9 +90,7 @@ def expand(experiment: Experiment, section: Section) -> list[Part]:
     return parts
 
 
-def _points(
-    index: int, entry: Entry, component: Component, problems: list[str], where: str
-) -> Iterator[_Point]:
+def _points(index: int, entry: Entry, component: Component, problems: list[str], where: str) -> Iterator[_Point]:
     """Yield the points of an entry's grid; append what is wrong to ``problems``, each thing once."""
     said = set(problems)
     for choice in itertools.product(*entry.grid.values()):

@@ -47,9 +47,7 @@ def _bar(console: Any) -> Iterator[Progress]:
         task = bar.add_task("sweep", total=None, told="")
 
         def tell(status: SweepStatus) -> None:
-            bar.update(
-                task, total=status.run_episodes, completed=status.run_episodes_done, told=summary(status)
-            )
+            bar.update(task, total=status.run_episodes, completed=status.run_episodes_done, told=summary(status))
 
         yield tell
 
@@ -60,11 +58,13 @@ class _Lines:
     def __init__(self, console: Any) -> None:
         self._console = console
         self._next = 0.0
+        self._over = False
 
     def __call__(self, status: SweepStatus) -> None:
         over = status.n_done + status.n_failed == status.n_cells
-        if over or time.monotonic() >= self._next:
+        if (over and not self._over) or (not over and time.monotonic() >= self._next):
             self._next = time.monotonic() + LINE_EVERY
+            self._over = over
             self._console.print(summary(status), highlight=False, soft_wrap=True)
 
 

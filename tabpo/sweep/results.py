@@ -142,15 +142,12 @@ class Results:
         rows = self.manifest
         for name, wanted in filters.items():
             column = self._column(name)
-            values = (
-                list(wanted)
-                if isinstance(wanted, (list, tuple, set, frozenset, range, np.ndarray))
-                else [wanted]
-            )
+            values = list(wanted) if isinstance(wanted, (list, tuple, set, frozenset, range, np.ndarray)) else [wanted]
             for value in values:
                 if not _equal(self.manifest[column], value).any():
                     raise InvalidInputError(self._no_such_value(column, value))
-            rows = rows[np.logical_or.reduce([_equal(rows[column], value) for value in values])]
+            passing = np.logical_or.reduce([_equal(rows[column], value) for value in values])
+            rows = rows.iloc[np.flatnonzero(passing)]
         if filters and rows.empty:
             told = ", ".join(f"{name}={value!r}" for name, value in filters.items())
             raise InvalidInputError(f"no cell in {str(self.folder)!r} has {told} together")
@@ -164,9 +161,7 @@ class Results:
         if len(ending) == 1:
             return ending[0]
         if ending:
-            raise InvalidInputError(
-                f"the filter {name!r} could be {' or '.join(map(repr, ending))}; write one of them"
-            )
+            raise InvalidInputError(f"the filter {name!r} could be {' or '.join(map(repr, ending))}; write one of them")
         raise unknown("filter", name, columns)
 
     def _no_such_value(self, column: str, value: Any) -> str:
@@ -180,7 +175,7 @@ class Results:
         n_missing = int((~there).sum())
         if n_missing and not (partial and there.any()):
             raise StoreError(
-                f"{n_missing} of the {len(rows)} cells asked for are not computed yet in {str(self.folder)!r}; "
+                f"{n_missing} of the {len(rows)} cells asked for are not there yet in {str(self.folder)!r}; "
                 "run the sweep to its end"
                 + ("" if partial or not there.any() else ", or pass partial=True for those that are")
             )
@@ -250,9 +245,7 @@ class Results:
         for _, block in rows.groupby(POINT, sort=False, dropna=False):
             yield self._curve(block.sort_values("first_run"), metric)
 
-    def _curve(
-        self, block: pd.DataFrame, metric: str
-    ) -> tuple[GridPoint, NDArray[np.int64], NDArray[np.float64]]:
+    def _curve(self, block: pd.DataFrame, metric: str) -> tuple[GridPoint, NDArray[np.int64], NDArray[np.float64]]:
         episodes: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         values: list[NDArray[np.float64]] = []
         metadata: dict[str, Any] = {}
@@ -271,9 +264,7 @@ class Results:
             raise unknown("metric", metric, SIMULATED)
         frame = self.frame(partial=partial, **filters)
         last = frame[frame["episode"] == frame["n_episodes"]]
-        return last.drop(columns=[name for name in ("episode", *SIMULATED) if name != metric]).reset_index(
-            drop=True
-        )
+        return last.drop(columns=[name for name in ("episode", *SIMULATED) if name != metric]).reset_index(drop=True)
 
 
 def _equal(column: pd.Series[Any], value: Any) -> NDArray[np.bool_]:
@@ -288,14 +279,10 @@ def _equal(column: pd.Series[Any], value: Any) -> NDArray[np.bool_]:
 
 
 def _grid_point(row: pd.Series[Any], metadata: Mapping[str, Any]) -> GridPoint:
-    told = {
-        str(name): value for name, value in row.items() if name not in (*POINT, "hash", "first_run", "n_runs")
-    }
+    told = {str(name): value for name, value in row.items() if name not in (*POINT, "hash", "first_run", "n_runs")}
     resolved = {f"learner.{name}": value for name, value in metadata.get("learner", {}).items()}
     settings = told | resolved | {name: metadata.get(name) for name in SETTLED}
-    return GridPoint(
-        row["mdp"], row["losses"], row["delays"], row["learner"], int(row["n_episodes"]), settings
-    )
+    return GridPoint(row["mdp"], row["losses"], row["delays"], row["learner"], int(row["n_episodes"]), settings)
 
 
 def open_results(path: str | os.PathLike[str]) -> Results:

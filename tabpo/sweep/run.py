@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import os
+import shlex
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import BrokenExecutor
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from tabpo.errors import TabpoError
 from tabpo.mdp import positive_integer
 from tabpo.sweep.cells import Cell, plan
-from tabpo.sweep.config import ConfigError, Experiment, load_config
+from tabpo.sweep.check import check_parts
+from tabpo.sweep.config import Experiment, load_config
 from tabpo.sweep.executors import Dask, Executor, InProcess, Local
-from tabpo.sweep.grid import Part
 from tabpo.sweep.provenance import revisions
 from tabpo.sweep.results import Results, open_results
 from tabpo.sweep.schedule import outcomes
 from tabpo.sweep.status import Progress, SweepStatus
 from tabpo.sweep.store import Store
-from tabpo.sweep.worker import Computed, build, warm_up
+from tabpo.sweep.worker import Computed, warm_up
 
 
 @dataclass(frozen=True)
@@ -133,47 +132,6 @@ def _executor(sweep: _Sweep, workers: int, scheduler: Any) -> Executor:
     return Local(n_workers) if n_workers > 1 else InProcess(sweep.tell)
 
 
-def check_parts(experiment: Experiment, cells: Sequence[Cell]) -> None:
-    """Build every MDP, loss sequence, delay law and learner that cells use, so that mistakes show at once.
-
-    Raises
-    ------
-    ConfigError
-        One sentence for each part whose constructor rejects its parameters.
-    """
-    first_with: dict[int, tuple[Part, Cell]] = {}
-    for cell in cells:
-        for part in cell.parts.values():
-            first_with.setdefault(id(part), (part, cell))
-    problems = []
-    for part, cell in first_with.values():
-        try:
-            built = build(part, cell.base_folder)
-            if part.section == "learners":
-                _try_constructor(built, cell)
-        except TabpoError as error:
-            problems.append(f"{part.where} ({part.label}): {error}")
-    if problems:
-        raise ConfigError(experiment.source, problems)
-
-
-def _try_constructor(learner: Callable[[Any], Any], cell: Cell) -> None:
-    """Construct a learner for one run, with delays made up, to hear what it says about its parameters."""
-    from tabpo.learners.protocol import Problem
-
-    try:
-        mdp = build(cell.mdp, cell.base_folder)
-    except TabpoError:  # said once already
-        return
-    uniform = np.full(mdp.shape, 1 / mdp.n_actions)
-    try:
-        learner(Problem(mdp, cell.n_episodes, 1, cell.n_episodes, 1, cell.seed, (0,), lambda: uniform))
-    except TabpoError:
-        raise
-    except Exception:  # not about a parameter: the cell will say it, with its traceback
-        return
-
-
 class _Sweep:
     """The cells of one call of ``run_experiment``: what is missing, under way, done and failed."""
 
@@ -202,9 +160,7 @@ class _Sweep:
         self.tell()
         for cell, outcome in outcomes(executor, self.missing, self.tell):
             if isinstance(outcome, Computed):
-                self.store.save(
-                    cell, outcome.numbers, outcome.provenance | {"revisions": dict(self._revision)}
-                )
+                self.store.save(cell, outcome.numbers, outcome.provenance | {"revisions": dict(self._revision)})
                 self._n_done += 1
             else:
                 self._fail(cell, outcome)
@@ -232,4 +188,5 @@ class _Sweep:
         stored = f"{self._n_done} of {len(self.cells)} cells are stored in {str(self.store.folder)!r}"
         if experiment.path is None:
             return f"stopped: {stored}; call run_experiment again to go on"
-        return f"stopped: {stored}; to go on: tabpo run {experiment.path} --output {self.store.folder}"
+        command = shlex.join(["tabpo", "run", str(experiment.path), "--output", str(self.store.folder)])
+        return f"stopped: {stored}; to go on: {command}"

@@ -44,9 +44,7 @@ def outcomes(
         look()
 
 
-def _hand_over(
-    executor: Executor, source: deque[Cell], running: dict[Future[Computed], Cell], room: int
-) -> bool:
+def _hand_over(executor: Executor, source: deque[Cell], running: dict[Future[Computed], Cell], room: int) -> bool:
     """Submit cells while there is room; return whether the executor turned out to be broken."""
     try:
         while source and len(running) < room:

@@ -28,9 +28,7 @@ def contents_hash(*paths: Path) -> str:
         try:
             contents = path.read_bytes()
         except OSError as error:
-            raise InvalidInputError(
-                f"cannot read the file {str(path)!r}: {error.strerror or error}"
-            ) from None
+            raise InvalidInputError(f"cannot read the file {str(path)!r}: {error.strerror or error}") from None
         total.update(hashlib.sha256(contents).digest())
     return total.hexdigest()
 
@@ -96,8 +94,9 @@ def _module_of_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise InvalidInputError(f"there is no Python file {str(path)!r}")
     path = path.resolve()
-    # the name holds the contents' hash: an edited file is another module in a process that lives on
-    name = f"tabpo_user_{path.stem}_{contents_hash(*source_files(path))[:12]}"
+    # the name holds the place's and the contents' hashes: an edited file is another module in a process that lives on
+    place = hashlib.sha256(str(path).encode()).hexdigest()[:8]
+    name = f"tabpo_user_{path.stem}_{place}_{contents_hash(*source_files(path))[:12]}"
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)

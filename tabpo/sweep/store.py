@@ -62,9 +62,7 @@ class Store:
         try:
             self.cells.mkdir(parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
-            raise StoreError(
-                f"the output {str(self.folder)!r} must be a folder, but a file is in the way"
-            ) from None
+            raise StoreError(f"the output {str(self.folder)!r} must be a folder, but a file is in the way") from None
         except OSError as error:
             raise _cannot_write(self.folder, error) from None
         self.remove_abandoned()
@@ -210,9 +208,7 @@ def manifest_bytes(cells: Iterable[Cell]) -> bytes:
     import pyarrow.parquet as pq
 
     sink = pa.BufferOutputStream()
-    pq.write_table(
-        pa.Table.from_pandas(manifest_frame(cells), preserve_index=False), sink, compression="zstd"
-    )
+    pq.write_table(pa.Table.from_pandas(manifest_frame(cells), preserve_index=False), sink, compression="zstd")
     return bytes(sink.getvalue())
 
 

@@ -12,9 +12,7 @@ from typing import Any
 def dumps(tables: Mapping[str, Any]) -> str:
     """Return a mapping of plain values, lists and tables as TOML; ``None`` is left out."""
     simple = {key: value for key, value in tables.items() if not _is_table(value) and not _is_tables(value)}
-    blocks = [
-        "".join(f"{_key(key)} = {_value(value)}\n" for key, value in simple.items() if value is not None)
-    ]
+    blocks = ["".join(f"{_key(key)} = {_value(value)}\n" for key, value in simple.items() if value is not None)]
     for key, value in tables.items():
         if _is_tables(value):
             blocks += [f"[[{_key(key)}]]\n" + _lines(entry) for entry in value]
@@ -36,7 +34,11 @@ def _is_tables(value: Any) -> bool:
 
 
 def _key(key: str) -> str:
-    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else json.dumps(key)
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _string(key)
+
+
+def _string(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _value(value: Any) -> str:
@@ -50,5 +52,5 @@ def _value(value: Any) -> str:
         inside = (f"{_key(key)} = {_value(one)}" for key, one in value.items() if one is not None)
         return f"{{ {', '.join(inside)} }}"
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+        return _string(value)
     return str(value)
