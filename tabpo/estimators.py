@@ -1,7 +1,7 @@
 """Estimators of losses and action values from bandit feedback.
 
 Estimators are non-zero only where the trajectory went, so the learners hold them as (H, R): entry (h, r) stands at
-(s_h, a_h) of run r. :func:`q_estimate` spreads one out over (H, S, A) for inspection.
+(s_h, a_h) of run r, from :func:`tabpo.kernels.importance_weighted`. :func:`q_estimate` spreads one out over (H, S, A).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from tabpo import kernels
-from tabpo.arrays import Array, namespace, with_run_axis
+from tabpo.arrays import Array, namespace, on_device_of, with_run_axis
 
 
 def delay_adapted_ratio(acting_policy: Array, arrival_policy: Array) -> Array:
@@ -35,36 +35,6 @@ def returns_to_go(losses: Array) -> Array:
     """Return ``L_h = sum_{h' >= h} loss_h'`` along the first axis, the observed loss-to-go; shape (H, ...)."""
     xp = namespace(losses)
     return xp.flip(xp.cumulative_sum(xp.flip(losses, axis=0), axis=0), axis=0)
-
-
-def importance_weighted(
-    observed: Array, acting_policy: Array, occupancy: Array, states: Array, actions: Array, exploration: Any
-) -> Array:
-    """Return ``observed_h / (mu_h(s_h) acting_h(a_h|s_h) + exploration)`` at the trajectory, shape (H, R).
-
-    The implicit-exploration estimator (Neu 2015): ``exploration = 0`` is unbiased, a positive one is biased downwards.
-
-    Parameters
-    ----------
-    observed : (H, R)
-        Losses, or losses-to-go, of the trajectory.
-    acting_policy : (H, S, A, R)
-    occupancy : (H, S, R)
-        State occupancy of the acting policy.
-    states, actions : (H, R)
-    exploration : float or (R,)
-    """
-    probability = kernels.at_trajectory(acting_policy, states, actions)
-    reach = kernels.at_trajectory(occupancy[:, :, None, :], states, actions)
-    return observed / (reach * probability + exploration)
-
-
-def ratio_at_trajectory(acting_policy: Array, arrival_policy: Array, states: Array, actions: Array) -> Array:
-    """Return :func:`delay_adapted_ratio` at the trajectory, shape (H, R); policies (H, S, A, R), trajectory (H, R)."""
-    return delay_adapted_ratio(
-        kernels.at_trajectory(acting_policy, states, actions),
-        kernels.at_trajectory(arrival_policy, states, actions),
-    )
 
 
 def q_estimate(
@@ -97,7 +67,9 @@ def q_estimate(
     acting, arrival = with_run_axis(acting_policy, 4), with_run_axis(arrival_policy, 4)
     occupancy = with_run_axis(occupancy, 3)
     losses, states, actions = (with_run_axis(array, 2) for array in (losses, states, actions))
-    visited = importance_weighted(returns_to_go(losses), acting, occupancy, states, actions, exploration)
-    visited = visited * ratio_at_trajectory(acting, arrival, states, actions)
+    exploration = on_device_of(acting, exploration) + xp.zeros_like(acting[0, 0, 0, :])
+    visited = kernels.importance_weighted(
+        returns_to_go(losses), acting, arrival, occupancy, states, actions, exploration, True
+    )
     estimate = kernels.add_at_trajectory(xp.zeros_like(acting), states, actions, visited)
     return estimate[..., 0] if acting_policy.ndim == 3 else estimate

@@ -36,6 +36,7 @@ def arguments(name: str, rng: np.random.Generator, H: int, S: int, A: int, R: in
         "sample_trajectories": (model.table, kernels.inverse_cdf_table(initial), acting, uniforms),
         "at_trajectory": (acting, states, actions),
         "add_at_trajectory": (acting, states, actions, uniforms[:H]),
+        "importance_weighted": (uniforms[:H], acting, arrival, occupancy, states, actions, rates, True),
         "exploration_bonus": (acting, arrival, occupancy, rates, 2 * rates, True),
         "product": (SharedMatrix(model.dense[0, 0]), rng.normal(size=(S, R))),
     }[name]

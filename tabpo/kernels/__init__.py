@@ -33,6 +33,7 @@ __all__ = [
     "exploration_bonus",
     "exponential_weights",
     "inverse_cdf_table",
+    "importance_weighted",
     "prepare",
     "product",
     "q_values",
@@ -49,6 +50,7 @@ KERNELS = (
     "sample_trajectories",
     "at_trajectory",
     "add_at_trajectory",
+    "importance_weighted",
     "exploration_bonus",
     "product",
 )
@@ -69,8 +71,11 @@ def backend(*arguments: Any) -> str:
     return "numba" if asked == "numba" and numpy_only else "plain"
 
 
+_NATIVE = (np.dtype(np.float64), np.dtype(np.int64))
+
+
 def _for_compiled(argument: Any) -> Any:
-    if type(argument) is not np.ndarray:
+    if type(argument) is not np.ndarray or (argument.flags.c_contiguous and argument.dtype in _NATIVE):
         return argument
     dtype = np.int64 if argument.dtype.kind in "iu" else np.float64
     return np.ascontiguousarray(argument, dtype=dtype)
@@ -104,6 +109,7 @@ q_values = _kernel("q_values")
 sample_trajectories = _kernel("sample_trajectories")
 at_trajectory = _kernel("at_trajectory")
 add_at_trajectory = _kernel("add_at_trajectory")
+importance_weighted = _kernel("importance_weighted")
 exploration_bonus = _kernel("exploration_bonus")
 product = _kernel("product")
 

@@ -15,6 +15,7 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
+from tabpo.kernels import simd
 from tabpo.kernels.transitions import SharedMatrix, Transitions
 
 
@@ -141,40 +142,61 @@ def exponential_weights(log_weights: Any, gradient: Any, step_size: Any) -> tupl
     return log_weights, policy
 
 
+@compiled(IN1, INDEX1, IN2, OUT2)
+def _dense_product(matrix: Any, columns: Any, vectors: Any, out: Any) -> None:
+    """Matrix (n, m), flattened, times vectors (m, R); ``columns`` is not read."""
+    n_columns, n_runs = vectors.shape
+    n_rows = out.shape[0]
+    for r in range(0, n_runs - 7, 8):
+        for i in range(0, n_rows - 3, 4):
+            simd.dense_4x8(matrix, i * n_columns, n_columns, n_columns, columns, vectors, out, i, r)
+        for i in range(n_rows - n_rows % 4, n_rows):
+            simd.dense_1x8(matrix, i * n_columns, n_columns, n_columns, columns, vectors, out, i, r)
+    for r in range(n_runs - n_runs % 8, n_runs):
+        for i in range(0, n_rows - 3, 4):
+            simd.dense_4x1(matrix, i * n_columns, n_columns, n_columns, columns, vectors, out, i, r)
+        for i in range(n_rows - n_rows % 4, n_rows):
+            simd.dense_1x1(matrix, i * n_columns, n_columns, n_columns, columns, vectors, out, i, r)
+
+
 @compiled(INDEX1, INDEX1, IN1, IN2, OUT2)
-def _product(start: Any, column: Any, value: Any, vectors: Any, out: Any) -> None:
-    """Sparse rows times vectors (m, R), four entries of a row at a time to spare loads and stores of the sum."""
+def _sparse_product(start: Any, column: Any, value: Any, vectors: Any, out: Any) -> None:
+    """Rows given by their non-zero entries times vectors (m, R)."""
     n_runs = vectors.shape[1]
     for i in range(start.size - 1):
-        total = out[i]
-        for r in range(n_runs):
-            total[r] = 0.0
-        j = start[i]
-        while j + 4 <= start[i + 1]:
-            p0, p1, p2, p3 = value[j], value[j + 1], value[j + 2], value[j + 3]
-            v0, v1 = vectors[column[j]], vectors[column[j + 1]]
-            v2, v3 = vectors[column[j + 2]], vectors[column[j + 3]]
-            for r in range(n_runs):
-                total[r] = (((total[r] + p0 * v0[r]) + p1 * v1[r]) + p2 * v2[r]) + p3 * v3[r]
-            j += 4
-        while j < start[i + 1]:
-            p0 = value[j]
-            v0 = vectors[column[j]]
-            for r in range(n_runs):
-                total[r] += p0 * v0[r]
-            j += 1
+        first, count = start[i], start[i + 1] - start[i]
+        r = 0
+        while r + 32 <= n_runs:
+            simd.sparse_1x32(value, first, 0, count, column, vectors, out, i, r)
+            r += 32
+        while r + 8 <= n_runs:
+            simd.sparse_1x8(value, first, 0, count, column, vectors, out, i, r)
+            r += 8
+        while r < n_runs:
+            simd.sparse_1x1(value, first, 0, count, column, vectors, out, i, r)
+            r += 1
+
+
+@compiled(IN3, INDEX2, INDEX1, IN1, types.int64, IN2, OUT2)
+def _step_product(dense: Any, start: Any, column: Any, value: Any, h: int, vectors: Any, out: Any) -> None:
+    """Step h's matrix times vectors, see :class:`tabpo.kernels.transitions.StepMatrices`."""
+    if len(dense) > 0:
+        _dense_product(dense[min(h, len(dense) - 1)].ravel(), column, vectors, out)
+    else:
+        _sparse_product(start[h], column, value, vectors, out)
 
 
 def product(matrix: SharedMatrix, vectors: Any) -> Any:
     """See :func:`tabpo.kernels.plain.product`."""
-    rows = matrix.rows
-    out = np.empty((rows.start.shape[1] - 1, vectors.shape[1]))
-    _product(rows.start[0], rows.column, rows.value, vectors, out)
+    out = np.empty((len(matrix.dense), vectors.shape[1]))
+    _step_product(*matrix.matrices.arrays, 0, vectors, out)
     return out
 
 
-@compiled(INDEX2, INDEX1, IN1, IN1, IN4, OUT3)
-def _state_occupancy(start: Any, column: Any, value: Any, initial: Any, policy: Any, occupancy: Any) -> None:
+@compiled(IN3, INDEX2, INDEX1, IN1, IN1, IN4, OUT3)
+def _state_occupancy(
+    dense: Any, start: Any, column: Any, value: Any, initial: Any, policy: Any, occupancy: Any
+) -> None:
     n_steps, n_states, n_actions, n_runs = policy.shape
     pairs = np.empty((n_states * n_actions, n_runs))
     for s in range(n_states):
@@ -188,15 +210,14 @@ def _state_occupancy(start: Any, column: Any, value: Any, initial: Any, policy: 
                 pi = policy[h, s, a]
                 for r in range(n_runs):
                     pair[r] = mu[r] * pi[r]
-        _product(start[h], column, value, pairs, occupancy[h + 1])
+        _step_product(dense, start, column, value, h, pairs, occupancy[h + 1])
 
 
 def state_occupancy(transitions: Transitions, initial: Any, policy: Any) -> Any:
     """See :func:`tabpo.kernels.plain.state_occupancy`."""
     n_steps, n_states, _, n_runs = policy.shape
     occupancy = np.empty((n_steps, n_states, n_runs))
-    rows = transitions.forward
-    _state_occupancy(rows.start, rows.column, rows.value, initial, policy, occupancy)
+    _state_occupancy(*transitions.forward.arrays, initial, policy, occupancy)
     return occupancy
 
 
@@ -225,9 +246,9 @@ def expected_loss(occupancy: Any, policy: Any, losses: Any) -> Any:
     return total
 
 
-@compiled(INDEX2, INDEX1, IN1, IN4, IN4, types.float64, OUT4, OUT3)
+@compiled(IN3, INDEX2, INDEX1, IN1, IN4, IN4, types.float64, OUT4, OUT3)
 def _q_values(
-    start: Any, column: Any, value: Any, losses: Any, policy: Any, factor: float, q: Any, values: Any
+    dense: Any, start: Any, column: Any, value: Any, losses: Any, policy: Any, factor: float, q: Any, values: Any
 ) -> None:
     n_steps, n_states, n_actions, n_runs = policy.shape
     action_step = 0 if losses.shape[2] == 1 else 1
@@ -236,7 +257,8 @@ def _q_values(
         for r in range(n_runs):
             values[n_steps, s, r] = 0.0
     for h in range(n_steps - 1, -1, -1):
-        _product(start[h], column, value, values[h + 1], q[h].reshape((n_states * n_actions, n_runs)))
+        backups = q[h].reshape((n_states * n_actions, n_runs))
+        _step_product(dense, start, column, value, h, values[h + 1], backups)
         for s in range(n_states):
             v = values[h, s]
             for r in range(n_runs):
@@ -261,8 +283,7 @@ def q_values(transitions: Transitions, losses: Any, policy: Any, dilation: float
     n_steps, n_states, _, n_runs = policy.shape
     q = np.empty(policy.shape)
     values = np.empty((n_steps + 1, n_states, n_runs))
-    rows = transitions.backward
-    _q_values(rows.start, rows.column, rows.value, losses, policy, 1.0 + dilation, q, values)
+    _q_values(*transitions.backward.arrays, losses, policy, 1.0 + dilation, q, values)
     return q, values
 
 
@@ -322,6 +343,46 @@ def at_trajectory(array: Any, states: Any, actions: Any) -> Any:
     return out
 
 
+@compiled(IN2, IN4, IN4, IN3, INDEX2, INDEX2, IN1, types.boolean, OUT2)
+def _importance_weighted(
+    observed: Any,
+    acting: Any,
+    arrival: Any,
+    occupancy: Any,
+    states: Any,
+    actions: Any,
+    exploration: Any,
+    adapt: bool,
+    out: Any,
+) -> None:
+    n_steps, n_runs = states.shape
+    for h in range(n_steps):
+        for r in range(n_runs):
+            s, a = states[h, r], actions[h, r]
+            probability = acting[h, s, a, r]
+            weighted = observed[h, r] / (occupancy[h, s, r] * probability + exploration[r])
+            if adapt:
+                largest = max(probability, arrival[h, s, a, r])
+                weighted *= probability / largest if largest > 0 else 1.0
+            out[h, r] = weighted
+
+
+def importance_weighted(
+    observed: Any,
+    acting_policy: Any,
+    arrival_policy: Any,
+    occupancy: Any,
+    states: Any,
+    actions: Any,
+    exploration: Any,
+    adapt: bool,
+) -> Any:
+    """See :func:`tabpo.kernels.plain.importance_weighted`."""
+    out = np.empty(states.shape)
+    _importance_weighted(observed, acting_policy, arrival_policy, occupancy, states, actions, exploration, adapt, out)
+    return out
+
+
 @compiled(OUT4, INDEX2, INDEX2, IN2)
 def _add_at_trajectory(array: Any, states: Any, actions: Any, values: Any) -> None:
     n_steps, n_runs = states.shape
@@ -367,3 +428,10 @@ def exploration_bonus(
     bonus = np.empty(occupancy.shape)
     _exploration_bonus(acting_policy, arrival_policy, occupancy, exploration, weight, adapt, bonus)
     return bonus
+
+
+@compiled(IN1, OUT1)
+def exp_array(exponents: Any, out: Any) -> None:
+    """Write e^x of each exponent x <= 0 to ``out``, both one-dimensional: what the benchmark measures."""
+    for i in range(len(exponents)):
+        out[i] = exp_nonpositive(exponents[i])

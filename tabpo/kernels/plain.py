@@ -176,6 +176,40 @@ def add_at_trajectory(array: Array, states: Array, actions: Array, values: Array
     return array + xp.where(at_state & at_action, values[:, None, None, :], xp.zeros_like(array))
 
 
+def importance_weighted(
+    observed: Array,
+    acting_policy: Array,
+    arrival_policy: Array,
+    occupancy: Array,
+    states: Array,
+    actions: Array,
+    exploration: Array,
+    adapt: bool,
+) -> Array:
+    """Return ``r observed_h / (mu_h(s_h) acting_h(a_h|s_h) + exploration)`` at the trajectory, shape (H, R).
+
+    ``r`` is the delay-adapted ratio there, ``acting / max(acting, arrival)``, or 1 if ``adapt`` is false.
+
+    Parameters
+    ----------
+    observed : (H, R)
+    acting_policy, arrival_policy : (H, S, A, R)
+    occupancy : (H, S, R)
+        State occupancy of the acting policy.
+    states, actions : (H, R)
+    exploration : (R,)
+    adapt : bool
+    """
+    xp = namespace(observed)
+    probability = at_trajectory(acting_policy, states, actions)
+    reach = at_trajectory(occupancy[:, :, None, :], states, actions)
+    weighted = observed / (reach * probability + exploration)
+    if not adapt:
+        return weighted
+    largest = xp.maximum(probability, at_trajectory(arrival_policy, states, actions))
+    return weighted * xp.where(largest > 0, probability / xp.where(largest > 0, largest, 1.0), 1.0)
+
+
 def exploration_bonus(
     acting_policy: Array,
     arrival_policy: Array,

@@ -23,25 +23,48 @@ def inverse_cdf_table(probabilities: Floats) -> Floats:
     return np.where(positive_later, table, 1.0)
 
 
-@dataclass(frozen=True)
-class SparseRows:
-    """Matrices, one per step, by their non-zero entries: row i of step h is entries ``start[h, i]`` to ``start[h, i+1]``."""
+DENSE_FROM = 0.5
+"""Share of non-zero entries from which a matrix is multiplied as a dense one."""
 
+
+@dataclass(frozen=True)
+class StepMatrices:
+    """Matrices (rows, columns), one per step, in the form in which the compiled kernels multiply by them.
+
+    Attributes
+    ----------
+    dense : (n, rows, columns)
+        The matrices, n = H, or n = 1 if all steps share one; n = 0 if they are multiplied by their non-zero entries.
+    start : (H, rows + 1)
+        Row i of step h has the non-zero entries ``start[h, i]`` to ``start[h, i + 1]``.
+    column, value : (entries,)
+    """
+
+    dense: Floats
     start: Indices
     column: Indices
     value: Floats
 
     @classmethod
-    def from_dense(cls, matrices: Floats, n_steps: int = 1) -> SparseRows:
-        """Prepare matrices of shape (H, rows, columns), or (1, rows, columns) to be used at each of ``n_steps`` steps."""
-        repeats = n_steps // len(matrices)
-        n_steps, n_rows, _ = matrices.shape
+    def prepare(cls, matrices: Floats, n_steps: int = 1) -> StepMatrices:
+        """Prepare matrices (H, rows, columns), or (1, rows, columns) to be used at each of ``n_steps`` steps."""
+        n_distinct, n_rows, n_columns = matrices.shape
         step, row, column = np.nonzero(matrices)
-        counts = np.bincount(step * n_rows + row, minlength=n_steps * n_rows)
+        if step.size >= DENSE_FROM * matrices.size:
+            nothing = np.zeros(0, dtype=np.int64)
+            start = np.zeros((n_steps, n_rows + 1), dtype=np.int64)
+            return cls(np.ascontiguousarray(matrices), start, nothing, np.zeros(0))
+        counts = np.bincount(step * n_rows + row, minlength=n_distinct * n_rows)
         ends = np.concatenate([[0], np.cumsum(counts)])
-        start = np.stack([ends[h * n_rows : (h + 1) * n_rows + 1] for h in range(n_steps)])
-        start = np.repeat(start, repeats, axis=0)
-        return cls(start.astype(np.int64), column.astype(np.int64), np.ascontiguousarray(matrices[step, row, column]))
+        start = np.stack([ends[h * n_rows : (h + 1) * n_rows + 1] for h in range(n_distinct)]).astype(np.int64)
+        start = np.repeat(start, n_steps // n_distinct, axis=0)
+        value = np.ascontiguousarray(matrices[step, row, column])
+        return cls(np.zeros((0, n_rows, n_columns)), start, column.astype(np.int64), value)
+
+    @property
+    def arrays(self) -> tuple[Floats, Indices, Indices, Floats]:
+        """The four arrays, as the compiled kernels take them."""
+        return self.dense, self.start, self.column, self.value
 
 
 class SharedMatrix:
@@ -50,12 +73,13 @@ class SharedMatrix:
     Attributes
     ----------
     dense : (n, m)
-    rows : SparseRows
+    matrices : StepMatrices
+        Of one step.
     """
 
     def __init__(self, matrix: Floats) -> None:
         self.dense = np.ascontiguousarray(matrix, dtype=np.float64)
-        self.rows = SparseRows.from_dense(self.dense[None])
+        self.matrices = StepMatrices.prepare(self.dense[None])
 
 
 class Transitions:
@@ -69,9 +93,9 @@ class Transitions:
     Attributes
     ----------
     dense : (H, S, A, S)
-    backward : SparseRows
+    backward : StepMatrices
         Row (s, a) of step h: the next state's distribution. For backups of values.
-    forward : SparseRows
+    forward : StepMatrices
         Row s' of step h: the probabilities of reaching it from every (s, a). For occupancies.
     table : (H, S, A, S), or (1, S, A, S) for a stationary model
         Inverse-CDF table of the next state.
@@ -84,8 +108,8 @@ class Transitions:
         distinct = steps[:1] if is_repeated(steps) else np.ascontiguousarray(steps)
         self.dense = np.broadcast_to(distinct, steps.shape) if is_repeated(steps) else distinct
         pairs = distinct.reshape(-1, self.n_states * self.n_actions, self.n_states)
-        self.backward = SparseRows.from_dense(pairs, self.horizon)
-        self.forward = SparseRows.from_dense(np.swapaxes(pairs, 1, 2), self.horizon)
+        self.backward = StepMatrices.prepare(pairs, self.horizon)
+        self.forward = StepMatrices.prepare(np.swapaxes(pairs, 1, 2), self.horizon)
         self.table = inverse_cdf_table(distinct)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tabpo import estimators, kernels
+from tabpo import kernels
 from tabpo.arrays import Array, namespace
 from tabpo.learners.protocol import Arrivals, Problem, per_run
 
@@ -69,8 +69,8 @@ class DOPPO:
         gradient = namespace(self.policy).zeros_like(self.policy)
         for j in arrivals:
             # chat^j = c^j 1{visited} / (mu^j pi^j + gamma)
-            visited = estimators.importance_weighted(
-                j.losses, j.policy, j.state_occupancy, j.states, j.actions, self.exploration
+            visited = kernels.importance_weighted(
+                j.losses, j.policy, j.policy, j.state_occupancy, j.states, j.actions, self.exploration, False
             )
             losses = kernels.add_at_trajectory(
                 namespace(self.policy).zeros_like(self.policy), j.states, j.actions, visited

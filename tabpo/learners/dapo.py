@@ -107,33 +107,35 @@ class DAPO:
         """Make one multiplicative step with the whole batch of arrivals F^k."""
         if not arrivals:
             return
-        gradient = namespace(self.policy).zeros_like(self.policy)
+        gradient = None
         for j in arrivals:
             # Qhat^j = r^j 1{visited} L^j / (mu^j pi^j + gamma),  r^j = pi^j / max(pi^j, pi^k)
-            estimate = estimators.importance_weighted(
+            estimate = kernels.importance_weighted(
                 estimators.returns_to_go(j.losses),
                 j.policy,
+                self.policy,
                 j.state_occupancy,
                 j.states,
                 j.actions,
                 self.estimator_exploration,
+                self.parameters.adapt,
             )
-            if self.parameters.adapt:
-                estimate = estimate * estimators.ratio_at_trajectory(j.policy, self.policy, j.states, j.actions)
             if self.parameters.bonus:
-                # b^j(s) = 3 gamma H sum_a pi^k r^j / (mu^j pi^j + gamma)
-                bonus = kernels.exploration_bonus(
+                # -b^j(s) = -3 gamma H sum_a pi^k r^j / (mu^j pi^j + gamma)
+                minus_bonus = kernels.exploration_bonus(
                     j.policy,
                     self.policy,
                     j.state_occupancy,
                     self.exploration,
-                    self.bonus_weight,
+                    -self.bonus_weight,
                     self.parameters.adapt,
                 )
-                # B^j = b^j + p <pi^j, B^j>: the acting policy's action values for the bonus
-                bonus_q, _ = kernels.q_values(self.transitions, bonus[:, :, None, :], j.policy, self.dilation)
-                gradient = gradient - bonus_q
-            gradient = kernels.add_at_trajectory(gradient, j.states, j.actions, estimate)
+                # -B^j = -b^j + p <pi^j, -B^j>: the acting policy's action values for the bonus
+                term, _ = kernels.q_values(self.transitions, minus_bonus[:, :, None, :], j.policy, self.dilation)
+            else:
+                term = namespace(self.policy).zeros_like(self.policy)
+            term = kernels.add_at_trajectory(term, j.states, j.actions, estimate)  # Qhat^j - B^j
+            gradient = term if gradient is None else gradient + term
         # pi^{k+1} ~ pi^k exp(-eta sum_{j in F^k} (Qhat^j - B^j))
         self.log_weights, self.policy = kernels.exponential_weights(self.log_weights, gradient, self.step_size)
 

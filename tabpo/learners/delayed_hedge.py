@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tabpo import estimators, kernels
+from tabpo import kernels
 from tabpo.arrays import Array
 from tabpo.errors import InvalidInputError
 from tabpo.learners.protocol import Arrivals, Problem, per_run
@@ -75,8 +75,8 @@ class DelayedHedge:
         losses = np.zeros(self.shape)
         for j in arrivals:
             # chat^j = c^j 1{visited} / (q^j + gamma)
-            visited = estimators.importance_weighted(
-                j.losses, j.policy, j.state_occupancy, j.states, j.actions, self.exploration
+            visited = kernels.importance_weighted(
+                j.losses, j.policy, j.policy, j.state_occupancy, j.states, j.actions, self.exploration, False
             )
             losses = kernels.add_at_trajectory(losses, j.states, j.actions, visited)
         # w(pi) ~ exp(-eta sum_{arrived j} <q^pi, chat^j>)
