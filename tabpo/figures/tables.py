@@ -137,10 +137,10 @@ def caption(metric: str, level: float, method: str, same: str) -> str:
 
 
 def _digits(table: pd.DataFrame) -> int:
-    """Return how many decimals tell the intervals apart: two digits of the narrowest, but at most 4."""
+    """Return how many decimals to print: two digits of a typical half-width, but at most 4 decimals."""
     half_widths = ((table["upper"] - table["lower"]) / 2).dropna()
     half_widths = half_widths[half_widths > 0]
-    scale = half_widths.min() if len(half_widths) else table["mean"].abs().max() / 100
+    scale = half_widths.median() if len(half_widths) else table["mean"].abs().max() / 100
     for digits in range(4):
         if scale * 10**digits >= 1:
             return digits if digits or scale >= 10 else 1

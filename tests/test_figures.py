@@ -1,0 +1,391 @@
+"""Figures: what they show is what the numbers say, they can be printed, and they leave no trace."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from dataclasses import dataclass, field
+
+import matplotlib
+import matplotlib.colors
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.stats
+from matplotlib.collections import PolyCollection
+from matplotlib.patches import FancyArrowPatch
+
+from tabpo import figures
+from tabpo.errors import InvalidInputError
+from tabpo.figures import Curve
+from tabpo.figures.palette import LOOKS, SPARE, looks
+from tabpo.figures.sequences import outstanding
+from tabpo.mdp import TabularMDP
+from tabpo.statistics import interval, simultaneous_band
+
+EPISODES = np.unique(np.geomspace(1, 1000, 25).astype(int))
+
+
+def curve(learner="dapo", *, exponent=0.5, scale=1.0, n_runs=6, seed=0, **labels):
+    factors = np.random.default_rng(seed).lognormal(0, 0.2, n_runs)
+    return Curve(learner, EPISODES, scale * EPISODES[:, None] ** exponent * factors, **labels)
+
+
+def sweep(learners=("dapo", "d_oppo", "uniform"), mdps=("Grid",), delays=(10.0, 100.0), **more):
+    """Regret that grows like the root of the delay."""
+    found = []
+    for mdp, d, (i, name) in itertools.product(mdps, delays, enumerate(learners)):
+        labels = {"mdp": mdp, "losses": "bernoulli", "delays": f"fixed ({d:g})", "total_delay": d * 1000}
+        found.append(curve(name, seed=i, scale=d**0.5, **labels, **more))
+    return found
+
+
+@dataclass
+class Stored:
+    """As much of a sweep's results as figures need."""
+
+    points: list = field(default_factory=lambda: sweep())
+
+    @property
+    def manifest(self):
+        return pd.DataFrame({"learner": [one.learner for one in self.points]})
+
+    def curves(self, metric="regret", **filters):
+        for one in self.points:
+            if all(getattr(one, name) == value for name, value in filters.items()):
+                names = ("mdp", "losses", "delays", "learner", "n_episodes", "total_delay")
+                yield {name: getattr(one, name) for name in names}, one.episodes, one.values
+
+
+# What is drawn
+
+
+def drawn(figure, learner_colour):
+    (axes,) = figure.axes
+    return next(line for line in axes.lines if line.get_color() == learner_colour)
+
+
+@pytest.mark.parametrize("band", ["t", "simultaneous"])
+def test_regret_curve_and_band_are_the_statistics(band):
+    one = curve()
+    figure = figures.regret([one], band=band)
+    mean, lower, upper = interval(one.values) if band == "t" else simultaneous_band(one.values)
+    np.testing.assert_allclose(drawn(figure, LOOKS["dapo"].colour).get_ydata(), mean)
+    (polygon,) = (c for c in figure.axes[0].collections if isinstance(c, PolyCollection))
+    corners = polygon.get_paths()[0].vertices
+    last = corners[corners[:, 0] == EPISODES[-1], 1]
+    assert (last.min(), last.max()) == pytest.approx((lower[-1], upper[-1]))
+    assert ("simultaneous" in figure.caption) == (band == "simultaneous")
+    assert "95%" in figure.caption
+    assert "6 runs" in figure.caption
+
+
+def test_per_episode_regret_is_divided_by_the_episodes():
+    one = curve(exponent=1.0)
+    line = drawn(figures.per_episode_regret([one]), LOOKS["dapo"].colour)
+    np.testing.assert_allclose(line.get_ydata(), one.values[0].mean())
+
+
+def test_panels_by_mdp_and_delay_carry_their_labels():
+    figure = figures.regret(Stored(sweep(mdps=("Grid", "Chain"))))
+    assert len(figure.axes) == 4
+    assert [axes.get_title() for axes in figure.axes[:2]] == ["fixed (10)", "fixed (100)"]
+    assert {text.get_text() for axes in figure.axes for text in axes.texts} == {"Grid", "Chain"}
+
+
+def test_filters_choose_curves_and_keep_looks():
+    stored = Stored(sweep(learners=("mine_a", "mine_b", "mine_c")))
+    everything = figures.regret(stored)
+    some = figures.regret(stored, learner="mine_c")
+    colours = [line.get_color() for line in everything.axes[0].lines]
+    assert [line.get_color() for line in some.axes[0].lines] == colours[2:]
+
+
+def test_log_axis_leaves_out_what_is_not_positive_and_says_so():
+    negative = Curve("d_oppo", EPISODES, np.where(EPISODES > 50, EPISODES, -1.0)[:, None] * np.ones(3))
+    nothing = Curve("optimal", EPISODES, np.zeros((len(EPISODES), 3)))
+    figure = figures.regret([curve(), negative, nothing], scale="log")
+    line = drawn(figure, LOOKS["d_oppo"].colour)
+    assert np.isnan(line.get_ydata()[EPISODES <= 50]).all()
+    assert LOOKS["optimal"].colour not in [one.get_color() for one in figure.axes[0].lines]
+    assert "d_oppo: not drawn where at or below 0" in figure.caption
+    assert "optimal: not drawn" in figure.caption
+    symmetric = figures.regret([curve(), negative], scale="symlog")
+    np.testing.assert_array_equal(drawn(symmetric, LOOKS["d_oppo"].colour).get_ydata()[:3], -1)
+
+
+def test_a_band_below_zero_is_cut_at_the_log_axis():
+    values = np.array([[1.0, 1.0, 1.0], [9.0, -4.0, 1.0], [9.0, 9.0, 10.0]])
+    figure = figures.regret([Curve("dapo", [1, 10, 100], values)], scale="log")
+    (axes,) = figure.axes
+    (polygon,) = axes.collections
+    corners = polygon.get_paths()[0].vertices
+    assert np.isfinite(corners).all()
+    assert (corners[:, 1] > 0).all()
+    assert corners[:, 1].min() < axes.get_ylim()[0]
+
+
+def test_reference_slopes_have_their_slopes():
+    (axes,) = figures.regret([curve()], scale="log").axes
+    dashed = [line for line in axes.lines if line.get_color() == "0.45"]
+    slopes = [np.diff(np.log(line.get_ydata()))[0] / np.diff(np.log(line.get_xdata()))[0] for line in dashed]
+    assert slopes == pytest.approx([1 / 2, 2 / 3, 1])
+    assert [text.get_text() for text in axes.texts] == ["1/2", "2/3", "1"]
+
+
+def test_a_single_run_and_a_single_checkpoint_are_drawn_without_a_band():
+    figure = figures.regret([curve(n_runs=1)])
+    assert "single run, no interval" in figure.caption
+    assert not figure.axes[0].collections
+    point = figures.regret([Curve("dapo", [10], [[1.0, 2.0]])])
+    assert len(point.axes[0].lines) == 1
+
+
+# Regret against the delay
+
+
+def test_delay_slopes_are_the_exponents():
+    table = figures.delay_slopes(sweep(delays=(0.0, 10.0, 100.0, 1000.0)))
+    assert table["slope"].to_numpy() == pytest.approx([0.5, 0.5, 0.5])  # regret is made to grow like the root
+    assert (table["lower"] <= table["upper"]).all()
+
+
+def test_delay_figure_shows_final_regret_with_intervals():
+    curves = sweep(learners=("dapo",), delays=(10.0, 100.0, 1000.0))
+    figure = figures.regret_against_delay(curves)
+    line = drawn(figure, LOOKS["dapo"].colour)
+    np.testing.assert_allclose(line.get_xdata(), [1e4, 1e5, 1e6])
+    np.testing.assert_allclose(line.get_ydata(), [one.values[-1].mean() for one in curves])
+    (bars,) = figure.axes[0].collections
+    _, lower, upper = interval(curves[0].values[-1])
+    assert bars.get_segments()[0][:, 1] == pytest.approx([float(lower), float(upper)])
+    assert "slope 0.50" in figure.legends[-1].get_texts()[0].get_text()
+
+
+def test_delay_zero_is_told_of_or_shown_on_the_other_abscissa():
+    curves = sweep(delays=(0.0, 10.0, 100.0), learners=("dapo",))
+    curves[0] = curve("dapo", mdp="Grid", losses="bernoulli", delays="none", total_delay=0.0)
+    assert "total delay 0" in figures.regret_against_delay(curves).caption
+    figure = figures.regret_against_delay(curves, abscissa="episodes_plus_delay")
+    np.testing.assert_allclose(drawn(figure, LOOKS["dapo"].colour).get_xdata(), [1000, 11_000, 101_000])
+
+
+# Looks
+
+
+def test_built_in_learners_differ_in_colour_line_and_marker():
+    for part in ("colour", "line", "marker"):
+        assert len({str(getattr(look, part)) for look in LOOKS.values()}) == len(LOOKS)
+    assert len({look.colour for look in (*LOOKS.values(), *SPARE)}) == len(LOOKS) + len(SPARE)
+
+
+def test_looks_do_not_depend_on_company_or_order():
+    alone = looks(["dapo"])["dapo"]
+    assert looks(["uniform", "my_learner", "dapo"])["dapo"] == alone == LOOKS["dapo"]
+    assert looks(["my_learner"]) == {"my_learner": looks(["dapo", "my_learner"])["my_learner"]}
+    names = [f"learner_{i}" for i in range(10)]
+    assert looks(names) == looks(names[::-1])
+    assert len({look.colour for look in looks(names).values()}) == 10
+
+
+def test_a_grid_over_a_learner_has_shades_of_its_colour():
+    found = looks(["dapo (step_size=0.01)", "dapo (step_size=0.1)", "Ours"], ["dapo", "dapo", "dapo"])
+    hues = [matplotlib.colors.rgb_to_hsv(matplotlib.colors.to_rgb(look.colour))[0] for look in found.values()]
+    assert np.ptp(hues) < 0.02
+    assert len({(look.colour, str(look.line)) for look in found.values()}) == 3
+
+
+# On paper
+
+
+ALL_FIGURES = {
+    "regret": lambda: figures.regret(sweep(delays=(10.0,))),
+    "log": lambda: figures.regret(sweep(mdps=("Grid", "Chain"), delays=(10.0, 100.0)), scale="log"),
+    "wrapped": lambda: figures.regret(sweep(delays=(1.0, 2.0, 4.0, 8.0, 16.0, 32.0))),
+    "symlog": lambda: figures.regret(sweep(delays=(10.0,)), scale="symlog", width="two-column"),
+    "per-episode": lambda: figures.per_episode_regret(sweep(), scale="log"),
+    "delay": lambda: figures.regret_against_delay(sweep(mdps=("Grid", "Chain"))),
+    "delay in one panel": lambda: figures.regret_against_delay(sweep()),
+}
+
+
+@pytest.mark.parametrize("name", ALL_FIGURES)
+def test_layout_has_its_width_and_nothing_overlaps_or_is_cut(name):
+    with figures.style():
+        figure = ALL_FIGURES[name]()
+        figure.canvas.draw()
+        page = figure.bbox
+        assert figure.get_figwidth() in (3.25, 6.75)
+        legends = [legend.get_window_extent() for legend in figure.legends]
+        panels = [axes.get_tightbbox() for axes in figure.axes]
+        for box in (*legends, *panels):
+            assert page.x0 - 1 <= box.x0
+            assert box.x1 <= page.x1 + 1
+            assert page.y0 - 1 <= box.y0
+            assert box.y1 <= page.y1 + 1
+        boxes = [*legends, *panels]
+        pairs = [(a, b) for i, a in enumerate(boxes) for b in boxes[:i] if a.padded(-1).overlaps(b.padded(-1))]
+        assert not pairs
+
+
+def test_pdf_embeds_truetype_fonts_and_is_the_same_each_time(tmp_path):
+    first, second = (figures.save(figures.regret([curve()]), tmp_path / name) for name in ("a", "b"))
+    assert [path.name for path in first] == ["a.pdf", "a.png"]
+    for one, other in zip(first, second, strict=True):
+        assert one.read_bytes() == other.read_bytes()
+    pdf = first[0].read_bytes()
+    assert b"/FontFile2" in pdf
+    assert b"/Type3" not in pdf
+    assert re.findall(rb"/BaseFont /[A-Z]+\+(\w+)", pdf)[0] == b"STIXGeneral"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.pdf", "a.png", "b.pdf", "b.png"]
+
+
+def test_png_has_the_column_width_in_dots(tmp_path):
+    (path,) = figures.save(figures.regret([curve()]), tmp_path / "one.png")
+    header = path.read_bytes()[16:24]
+    assert int.from_bytes(header[:4], "big") == 3.25 * 300
+    assert figures.regret([curve()])._repr_png_()[1:4] == b"PNG"
+
+
+def test_drawing_leaves_matplotlib_as_it_was(tmp_path):
+    import matplotlib.pyplot as plt
+
+    before = dict(matplotlib.rcParams)
+    figures.save(figures.regret([curve()]), tmp_path / "x.pdf")
+    assert dict(matplotlib.rcParams) == before
+    assert plt.get_fignums() == []
+
+
+# Structure, losses, delays
+
+
+def lazy_walk():
+    """Three states in a row: action 0 stays, action 1 moves on with probability 0.7; the last state absorbs."""
+    transitions = np.zeros((3, 2, 3))
+    for state in (0, 1):
+        transitions[state, 0, state] = 1
+        transitions[state, 1, [state, state + 1]] = 0.3, 0.7
+    transitions[2, :, 2] = 1
+    losses = np.broadcast_to(np.array([[1.0], [0.5], [0.0]]), (3, 2))
+    return TabularMDP.stationary(transitions, [1, 0, 0], 5, losses, name="walk")
+
+
+def test_structure_has_an_arrow_per_transition_and_one_where_actions_agree():
+    figure = figures.structure(lazy_walk())
+    arrows = [patch for patch in figure.axes[0].patches if isinstance(patch, FancyArrowPatch)]
+    assert len(arrows) == 2 * 3 + 1  # stay, try and fail, move: twice; and the end, for every action
+    widths = sorted({round(float(arrow.get_linewidth()), 6) for arrow in arrows})
+    assert len(widths) == 3  # 0.3, 0.7, 1
+    assert "5" in figure.caption
+
+
+def test_structure_of_a_big_mdp_is_its_matrices():
+    n_states = 70
+    transitions = np.roll(np.eye(n_states), 1, axis=1)[:, None].repeat(2, 1)
+    mdp = TabularMDP.stationary(transitions, np.eye(n_states)[0], 4)
+    figure = figures.structure(mdp)
+    occupancy = figure.axes[1].images[0].get_array()
+    assert [int(np.argmax(np.nan_to_num(row))) for row in occupancy] == [0, 1, 2, 3]
+    assert len(figures.structure(lazy_walk(), kind="matrix").axes) == 4
+
+
+def test_structure_without_positions_or_losses_is_deterministic(tmp_path):
+    rng = np.random.default_rng(0)
+    mdp = TabularMDP(rng.dirichlet(np.ones(5), (3, 5, 2)), np.full(5, 0.2))
+    first, second = (figures.save(figures.structure(mdp, kind="graph"), tmp_path / name) for name in ("a.pdf", "b.pdf"))
+    assert first[0].read_bytes() == second[0].read_bytes()
+
+
+def test_outstanding_feedback_is_counted_episode_by_episode():
+    delays = np.random.default_rng(1).integers(0, 9, 40)
+    delays[[3, 30]] = 1000
+    brute = [sum(j + delays[j] > k for j in range(k + 1)) for k in range(40)]
+    np.testing.assert_array_equal(outstanding(delays), brute)
+
+
+@pytest.mark.parametrize("delays", [np.zeros(20, int), np.arange(300) % 7, np.r_[np.ones(99, int), 10**6]])
+def test_delays_are_drawn_and_summed_up(delays, tmp_path):
+    figure = figures.delay_law(delays)
+    figures.save(figure, tmp_path / "delays.png")
+    assert f"longest {delays.max()}" in figure.caption
+    shares = sum(bar.get_height() for bar in figure.axes[0].patches)
+    assert shares == pytest.approx(1)
+
+
+def test_losses_are_drawn():
+    from tabpo.environments.losses_base import ListedMeans
+
+    means = np.random.default_rng(2).random((30, 2, 3, 2))
+    figure = figures.loss_sequence(ListedMeans(means, switches=np.array([10])), 30)
+    np.testing.assert_allclose(figure.axes[0].lines[0].get_ydata(), means.mean((1, 2, 3)))
+    np.testing.assert_allclose(figure.axes[1].images[0].get_array(), means.reshape(30, 12).T)
+
+
+# Tables
+
+
+def test_table_holds_the_t_interval_of_the_last_checkpoint():
+    curves = sweep(delays=(10.0,))
+    table = figures.final_table(Stored(curves), level=0.9)
+    for row, one in zip(table.itertuples(), curves, strict=True):
+        expected = scipy.stats.ttest_1samp(one.values[-1], 0).confidence_interval(0.9)
+        assert (row.learner, row.runs) == (one.learner, 6)
+        assert (row.lower, row.upper) == pytest.approx((expected.low, expected.high))
+
+
+def test_table_formats():
+    table = figures.final_table(sweep(learners=("d_oppo", "a|b"), delays=(10.0,)))
+    latex = figures.render(table, "latex")
+    assert r"d\_oppo" in latex
+    assert latex.count(r"\\") == 3
+    assert r"a\|b" in figures.render(table, "markdown")
+    text = figures.render(table, "text")
+    assert max(map(len, text.splitlines())) <= 80
+    assert "95% t interval" in text.replace("\n", " ")
+    assert "6 runs" in text
+    lines = figures.render(table, "csv").splitlines()
+    assert len(lines) == 3
+    assert float(lines[1].split(",")[-3]) == table["mean"][0]
+
+
+def test_table_of_single_runs_has_no_interval():
+    assert "none" in figures.render(figures.final_table([curve(n_runs=1)]))
+
+
+# Errors
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: figures.regret([]), "no finished curve"),
+        (lambda: figures.regret([curve()], metric="regrets"), "unknown metric 'regrets'; did you mean 'regret'"),
+        (lambda: figures.regret([curve()], scale="loglog"), "unknown scale 'loglog'"),
+        (lambda: figures.regret([curve()], band="gauss"), "unknown band 'gauss'"),
+        (lambda: figures.regret([curve()], width="narrow"), "unknown figure width 'narrow'"),
+        (lambda: figures.regret([curve()], width=0.1), "between 1 and 40 inches"),
+        (lambda: figures.regret([curve(exponent=0, scale=-1)], scale="log"), "nothing is above 0"),
+        (lambda: figures.regret([curve(f"l{i}") for i in range(21)]), "21 learners are more"),
+        (lambda: figures.regret([curve()], colour="red"), "unknown filter 'colour'"),
+        (lambda: figures.regret_against_delay([curve()]), "no total_delay"),
+        (lambda: figures.regret_against_delay(sweep(), abscissa="d"), "unknown abscissa 'd'"),
+        (lambda: figures.structure(lazy_walk(), kind="tree"), "kind must be"),
+        (lambda: figures.render(figures.final_table([curve()]), "html"), "unknown table format 'html'"),
+        (lambda: figures.draw([curve()], "bars"), "unknown kind of figure 'bars'"),
+        (lambda: figures.draw([curve()], "regret", scales="log"), "did you mean 'scale'"),
+        (lambda: Curve("dapo", [1, 2], [[1.0]]), r"episodes \(C,\)"),
+        (lambda: Curve("dapo", [2, 1], [[1.0], [2.0]]), "must increase"),
+    ],
+)
+def test_bad_input_is_named(call, sentence):
+    with pytest.raises(InvalidInputError, match=sentence):
+        call()
+
+
+def test_save_names_what_it_cannot_write(tmp_path):
+    figure = figures.regret([curve()])
+    with pytest.raises(InvalidInputError, match="does not exist"):
+        figures.save(figure, tmp_path / "no" / "x.pdf")
+    with pytest.raises(InvalidInputError, match="known: pdf, png"):
+        figures.save(figure, tmp_path / "x.docx")
+    assert [path.name for path in figures.save(figure, tmp_path / "gap0.2")] == ["gap0.2.pdf", "gap0.2.png"]
