@@ -343,7 +343,7 @@ def test_few_cells_are_under_way_at_a_time():
 
 def test_progress_is_shown_as_lines_where_there_is_no_terminal(capsys):
     status = SweepStatus(4, 1, 1, 10_000, 5_000, 4_000, 2.0)
-    assert summary(status) == "1/4 cells · 1 failed · 5e+03 of 1e+04 run-episodes · 2,000/s · 0:02 left"
+    assert summary(status) == "1/4 cells · 1 failed · 5k of 10k run-episodes · 2k/s · 0:02 left"
     assert duration(3725) == "1:02:05"
     with show_progress() as tell:
         for n_done in (0, 1, 2, 4, 4):

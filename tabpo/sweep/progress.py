@@ -34,14 +34,13 @@ def show_progress(console: Any = None) -> Iterator[Progress]:
 
 @contextlib.contextmanager
 def _bar(console: Any) -> Iterator[Progress]:
-    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, TextColumn
     from rich.progress import Progress as Bar
 
     columns = (
-        BarColumn(),
+        BarColumn(bar_width=14),
         TextColumn("{task.percentage:3.0f} %"),
         TextColumn("{task.fields[told]}"),
-        TimeElapsedColumn(),
     )
     with Bar(*columns, console=console, transient=True) as bar:
         task = bar.add_task("sweep", total=None, told="")
@@ -69,16 +68,24 @@ class _Lines:
 
 
 def summary(status: SweepStatus) -> str:
-    """Return "12/40 cells · 1.2e+06 of 5e+06 run-episodes · 91,000/s · 0:42 left"."""
+    """Return "12/40 cells · 1.24M of 5M run-episodes · 91.2k/s · 0:42 left"."""
     told = [f"{status.n_done}/{status.n_cells} cells"]
     if status.n_failed:
         told.append(f"{status.n_failed} failed")
-    told.append(f"{status.run_episodes_done:.3g} of {status.run_episodes:.3g} run-episodes")
+    told.append(f"{short(status.run_episodes_done)} of {short(status.run_episodes)} run-episodes")
     if status.rate > 0:
-        told.append(f"{status.rate:,.0f}/s")
+        told.append(f"{short(status.rate)}/s")
     if status.seconds_left and status.n_done + status.n_failed < status.n_cells:
         told.append(f"{duration(status.seconds_left)} left")
     return " · ".join(told)
+
+
+def short(number: float) -> str:
+    """Return a count in three digits: ``950``, ``1.24M``."""
+    for unit, suffix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= unit:
+            return f"{number / unit:.3g}{suffix}"
+    return f"{number:.3g}"
 
 
 def duration(seconds: float) -> str:

@@ -16,7 +16,7 @@ from tabpo.mdp import positive_integer
 from tabpo.sweep.cells import Cell, plan
 from tabpo.sweep.check import check_parts
 from tabpo.sweep.config import Experiment, load_config
-from tabpo.sweep.executors import Dask, Executor, InProcess, Local
+from tabpo.sweep.executors import TELL_EVERY, Dask, Executor, InProcess, Local
 from tabpo.sweep.provenance import revisions
 from tabpo.sweep.results import Results, open_results
 from tabpo.sweep.schedule import outcomes
@@ -178,11 +178,17 @@ class _Sweep:
         if self._progress is None:
             return
         if self._executor is not None:
-            self._reported += self._executor.run_episodes()
+            self._count(self._executor.run_episodes())
         now = min(max(self._finished, self._reported), self._all - self._before)
         seconds = time.monotonic() - self._started
         counts = (len(self.cells), self._n_done, len(self.failures))
         self._progress(SweepStatus(*counts, self._all, self._before + now, now, seconds))
+
+    def _count(self, run_episodes: int) -> None:
+        """Add a report; the clock starts with the first, so that the rate does not count the workers' start."""
+        if run_episodes and not self._reported and not self._finished:
+            self._started = time.monotonic() - TELL_EVERY
+        self._reported += run_episodes
 
     def how_to_go_on(self, experiment: Experiment) -> str:
         stored = f"{self._n_done} of {len(self.cells)} cells are stored in {str(self.store.folder)!r}"

@@ -19,7 +19,7 @@ class SweepStatus:
     run_episodes_now : int
         Those done since this call of ``run_experiment``.
     seconds : float
-        Since it began to compute.
+        Since the first episodes were played.
     """
 
     n_cells: int
