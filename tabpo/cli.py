@@ -60,7 +60,7 @@ class Section(StrEnum):
 
 
 ResultsFolder = Annotated[Path, typer.Argument(metavar="RESULTS", help="The folder that `tabpo run` wrote.")]
-Level = Annotated[float, typer.Option(help="Level of the intervals over runs.", show_default="0.95")]
+Level = Annotated[float, typer.Option(help="Level of the intervals over runs.")]
 Only = Annotated[
     list[str] | None,
     typer.Option("--only", metavar="KEY=VALUE", help="Which results, as learner=dapo; repeat for more."),

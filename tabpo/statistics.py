@@ -75,9 +75,7 @@ def interval(
     if method == "t":
         half_width = scipy.stats.t.ppf((1 + level) / 2, n_runs - 1) * _standard_error(runs_last)
         return mean, mean - half_width, mean + half_width
-    lower, upper = _bootstrap(
-        runs_last, level, method, seed, positive_integer("n_resamples", n_resamples, 100)
-    )
+    lower, upper = _bootstrap(runs_last, level, method, seed, positive_integer("n_resamples", n_resamples, 100))
     return mean, lower, upper
 
 
@@ -120,9 +118,7 @@ def simultaneous_band(
         return mean, np.full_like(mean, np.nan), np.full_like(mean, np.nan)
     error = _standard_error(array)
     bonferroni = scipy.stats.t.ppf(1 - (1 - level) / (2 * n_points), n_runs - 1)
-    deviations = _largest_deviations(
-        array - mean[:, None], positive_integer("n_resamples", n_resamples, 100), seed
-    )
+    deviations = _largest_deviations(array - mean[:, None], positive_integer("n_resamples", n_resamples, 100), seed)
     factor = min(float(np.quantile(deviations, level, method="higher")), float(bonferroni))
     return mean, mean - factor * error, mean + factor * error
 
@@ -196,8 +192,7 @@ def log_log_slope(
     x, y = abscissa[inside], array[inside]
     if np.unique(x).size < 2:
         raise InvalidInputError(
-            f"the window {first:g} to {last:g} holds {np.unique(x).size} positive abscissas; "
-            "a slope needs two"
+            f"the window {first:g} to {last:g} holds {np.unique(x).size} positive abscissas; a slope needs two"
         )
     if (y <= 0).any():
         point, run = np.argwhere(y <= 0)[0]
@@ -208,9 +203,7 @@ def log_log_slope(
     log_x = np.log(x) - np.log(x).mean()
     per_run = log_x @ np.log(y) / (log_x @ log_x)
     mean, lower, upper = interval(per_run, level)
-    return Slope(
-        per_run, float(mean), float(lower), float(upper), level, (float(x.min()), float(x.max())), x.size
-    )
+    return Slope(per_run, float(mean), float(lower), float(upper), level, (float(x.min()), float(x.max())), x.size)
 
 
 def _finite(name: str, values: ArrayLike) -> Array:
@@ -233,9 +226,7 @@ def _standard_error(runs_last: Array) -> Array:
     return error
 
 
-def _bootstrap(
-    runs_last: Array, level: float, method: str, seed: int, n_resamples: int
-) -> tuple[Array, Array]:
+def _bootstrap(runs_last: Array, level: float, method: str, seed: int, n_resamples: int) -> tuple[Array, Array]:
     rows = runs_last.reshape(-1, runs_last.shape[-1])
     lower, upper = rows.mean(-1), rows.mean(-1)
     # Equal runs (regret 0 at the first checkpoint, say) have nothing to resample: their interval is a point,

@@ -85,9 +85,7 @@ def test_simultaneous_factor_follows_the_dependence_of_the_curve():
 
     # Closed forms at many runs: Sidak for independent checkpoints, the single normal quantile for equal ones.
     # A quantile of 4,000 resamples is good to about 0.04.
-    assert factor(independent) == pytest.approx(
-        scipy.stats.norm.ppf((1 + 0.95 ** (1 / points)) / 2), abs=0.12
-    )
+    assert factor(independent) == pytest.approx(scipy.stats.norm.ppf((1 + 0.95 ** (1 / points)) / 2), abs=0.12)
     assert factor(repeated) == pytest.approx(scipy.stats.norm.ppf(0.975), abs=0.12)
 
 
