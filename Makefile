@@ -47,7 +47,7 @@ format: $(VENV)/installed-lint
 	$(BIN)/ruff format .
 
 bench: $(VENV)/installed-test
-	$(BIN)/python -m tests.benchmarks.throughput
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m tests.benchmarks.throughput
 
 clean:
 	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, is_numpy_array
+from array_api_compat import array_namespace
 
 Array = Any
 """An array of any supported library; shapes are given in the docstrings."""
@@ -22,12 +22,9 @@ def namespace(*arrays: Array) -> Any:
     TypeError
         If the arrays belong to different libraries.
     """
+    if all(type(array) is np.ndarray for array in arrays):
+        return np
     return array_namespace(*(array for array in arrays if hasattr(array, "ndim") and not isinstance(array, np.generic)))
-
-
-def all_numpy(*arrays: Array) -> bool:
-    """Whether every argument that is an array is a NumPy array."""
-    return all(is_numpy_array(array) for array in arrays if hasattr(array, "ndim"))
 
 
 def on_device_of(like: Array, values: Any) -> Array:

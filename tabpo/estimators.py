@@ -33,8 +33,7 @@ def delay_adapted_ratio(acting_policy: Array, arrival_policy: Array) -> Array:
 
 def returns_to_go(losses: Array) -> Array:
     """Return ``L_h = sum_{h' >= h} loss_h'`` along the first axis, the observed loss-to-go; shape (H, ...)."""
-    xp = namespace(losses)
-    return xp.flip(xp.cumulative_sum(xp.flip(losses, axis=0), axis=0), axis=0)
+    return namespace(losses).cumulative_sum(losses[::-1, ...], axis=0)[::-1, ...]
 
 
 def q_estimate(

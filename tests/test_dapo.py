@@ -73,9 +73,13 @@ def every_estimate(losses, acting, arrival, mu, states, actions, gamma):
     return estimators.q_estimate(observed, *wide, states, actions, gamma)
 
 
-@pytest.mark.parametrize("kernels_setting", ["numba", "numpy"])
-def test_golden_scripted_run(kernels_setting, monkeypatch):
-    monkeypatch.setenv("TABPO_KERNELS", kernels_setting)
+@pytest.mark.parametrize("backend", ["numba", "numpy"])
+def test_golden_scripted_run(backend):
+    with kernels.using(backend):
+        scripted_run()
+
+
+def scripted_run():
     a = {key: np.array(value) for key, value in SCRIPTED.items() if isinstance(value, list)}
     K = len(a["delays"])
     learner = DAPO(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import subprocess
 import sys
 from fractions import Fraction
@@ -125,15 +126,32 @@ def test_sampling_follows_the_model(rng):
         assert abs(frequency - expected) < 5 * math.sqrt(expected * (1 - expected) / R) + 1e-12
 
 
-def test_backend_is_chosen_by_arrays_and_environment(monkeypatch):
-    ours, others = np.zeros(2), array_api_strict.zeros(2)
-    assert kernels.backend(ours) == "numba"
-    assert kernels.backend(ours, others) == "plain"
-    monkeypatch.setenv("TABPO_KERNELS", "numpy")
-    assert kernels.backend(ours) == "plain"
-    monkeypatch.setenv("TABPO_KERNELS", "fortran")
-    with pytest.raises(InvalidInputError, match="TABPO_KERNELS is 'fortran'; set it to 'numba'"):
-        kernels.backend(ours)
+def test_backend_is_chosen_by_arrays_and_setting(rng):
+    args = arguments("exploration_bonus", rng, 2, 3, 2, 4)
+    compiled_result = kernels.exploration_bonus(*args)
+    with kernels.using("numpy"):
+        assert kernels.backend() == "numpy"
+        np.testing.assert_array_equal(kernels.exploration_bonus(*args), plain.exploration_bonus(*args))
+    assert kernels.backend() == "numba"
+    np.testing.assert_array_equal(kernels.exploration_bonus(*args), compiled_result)
+    others = [array_api_strict.asarray(a) if isinstance(a, np.ndarray) else a for a in args]
+    assert isinstance(kernels.exploration_bonus(*others), type(others[0]))
+    with pytest.raises(InvalidInputError, match="'fortran'; it must be 'numba'"), kernels.using("fortran"):
+        pass
+
+
+def test_backend_from_the_environment():
+    code = "import tabpo.kernels as k; print(k.backend())"
+    for value, expected in (("numpy", "numpy\n"), ("cuda", "")):
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "TABPO_KERNELS": value},
+        )
+        assert done.stdout == expected
+    assert "TABPO_KERNELS is 'cuda'; it must be 'numba' (the default) or 'numpy'" in done.stderr
 
 
 def test_compiles_without_a_writable_cache(tmp_path):

@@ -12,8 +12,10 @@ array library's matrix product, which gives no such promise.
 from __future__ import annotations
 
 import functools
+import importlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -39,6 +41,7 @@ __all__ = [
     "q_values",
     "sample_trajectories",
     "state_occupancy",
+    "using",
     "warm_up",
 ]
 
@@ -56,29 +59,62 @@ KERNELS = (
 )
 
 
-def backend(*arguments: Any) -> str:
-    """Return ``"numba"`` or ``"plain"``: which version arguments like these run.
+_BACKENDS = ("numba", "numpy")
+
+
+def _checked(backend: str, source: str) -> str:
+    if backend not in _BACKENDS:
+        raise InvalidInputError(f"{source} is {backend!r}; it must be 'numba' (the default) or 'numpy'")
+    return backend
+
+
+_asked = _checked(os.environ.get("TABPO_KERNELS", "numba"), "TABPO_KERNELS")
+
+
+@contextmanager
+def using(backend: str) -> Iterator[None]:
+    """Run NumPy arrays through the ``"numba"`` or the plain ``"numpy"`` version while the context lasts.
 
     Raises
     ------
     InvalidInputError
-        If ``TABPO_KERNELS`` is set to anything but ``numba`` or ``numpy``.
+        If the name is another.
     """
-    asked = os.environ.get("TABPO_KERNELS", "numba")
-    if asked not in ("numba", "numpy"):
-        raise InvalidInputError(f"TABPO_KERNELS is {asked!r}; set it to 'numba' (the default) or 'numpy'")
-    numpy_only = all(type(x) is np.ndarray for x in arguments if hasattr(x, "ndim"))
-    return "numba" if asked == "numba" and numpy_only else "plain"
+    global _asked
+    before = _asked
+    _asked = _checked(backend, "the kernels' backend")
+    try:
+        yield
+    finally:
+        _asked = before
+
+
+def backend() -> str:
+    """Return which version NumPy arrays run now, ``"numba"`` or ``"numpy"``."""
+    return _asked
+
+
+@functools.cache
+def _compiled() -> Any:
+    """Return the compiled versions; Numba is imported at the first use."""
+    return importlib.import_module("tabpo.kernels.compiled")
 
 
 _NATIVE = (np.dtype(np.float64), np.dtype(np.int64))
 
 
-def _for_compiled(argument: Any) -> Any:
-    if type(argument) is not np.ndarray or (argument.flags.c_contiguous and argument.dtype in _NATIVE):
-        return argument
-    dtype = np.int64 if argument.dtype.kind in "iu" else np.float64
-    return np.ascontiguousarray(argument, dtype=dtype)
+def _for_compiled(arguments: tuple[Any, ...]) -> list[Any] | None:
+    """Return the arguments as the compiled kernels take them, or None if an array is not NumPy's."""
+    ready: list[Any] = []
+    for argument in arguments:
+        if type(argument) is np.ndarray:
+            if not (argument.flags.c_contiguous and argument.dtype in _NATIVE):
+                dtype = np.int64 if argument.dtype.kind in "iu" else np.float64
+                argument = np.ascontiguousarray(argument, dtype=dtype)
+        elif hasattr(argument, "ndim") and not isinstance(argument, np.generic):
+            return None
+        ready.append(argument)
+    return ready
 
 
 def _for_plain(argument: Any) -> Any:
@@ -91,13 +127,12 @@ def _kernel(name: str) -> Callable[..., Any]:
 
     @functools.wraps(plain_version)
     def kernel(*arguments: Any) -> Any:
-        if backend(*arguments) == "plain":
+        ready = _for_compiled(arguments) if _asked == "numba" else None
+        if ready is None:
             return plain_version(*map(_for_plain, arguments))
-        from tabpo.kernels import compiled  # Numba is imported at the first use
-
-        if takes_transitions and not isinstance(arguments[0], Transitions):
-            arguments = (Transitions(arguments[0]), *arguments[1:])
-        return getattr(compiled, name)(*map(_for_compiled, arguments))
+        if takes_transitions and not isinstance(ready[0], Transitions):
+            ready[0] = Transitions(ready[0])
+        return getattr(_compiled(), name)(*ready)
 
     return kernel
 
@@ -133,5 +168,5 @@ def prepare(transitions: Any, xp: Any = np) -> Any:
 
 def warm_up() -> None:
     """Compile every kernel, or load it from the cache, so that worker processes started later find it there."""
-    if backend() == "numba":
-        from tabpo.kernels import compiled  # noqa: F401  (signatures are fixed: importing compiles)
+    if _asked == "numba":
+        _compiled()  # signatures are fixed: importing compiles

@@ -6,7 +6,6 @@ on how many runs there are: a run's numbers are the same, bit for bit, alone or 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -68,33 +67,29 @@ _ROUND = 1.5 * 2.0**52  # adding it leaves the nearest integer in the low bits
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH = 6.93147180369123816490e-01  # ln 2 in two parts: n * high is exact for |n| < 2^20
 _LN2_LOW = 1.90821492927058770002e-10
-_C2, _C3, _C4, _C5, _C6, _C7, _C8, _C9, _C10, _C11, _C12, _C13 = (1.0 / math.factorial(n) for n in range(2, 14))
+# (e^r - 1 - r) / r^2 on |r| <= ln(2) / 2, interpolated at ten Chebyshev points; relative error of e^r below 2e-17
+_E0, _E1, _E2, _E3, _E4 = 0.5, 0.16666666666666669, 0.04166666666662413, 0.008333333333330062, 0.0013888888917213717
+_E5, _E6, _E7 = 0.00019841269863053618, 2.4801521295954376e-05, 2.7557268459997064e-06
+_E8, _E9 = 2.7620088445409746e-07, 2.510038549551032e-08
 
 
 @compiled(inline="always")
 def exp_nonpositive(x: float) -> float:
     """Return e^x for x <= 0 within 1 unit in the last place (0 below -708), free of branches so that loops vectorise.
 
-    e^x = 2^n e^r with |r| <= ln(2)/2 and e^r by its Taylor polynomial of degree 13 (remainder below 2^-55).
+    e^x = 2^n e^r with |r| <= ln(2)/2; e^r = 1 + r + r^2 P(r), P evaluated in pairs (Estrin's scheme).
     """
     y = max(x, -708.0)
     shifted = y * _LOG2_E + _ROUND
     n = shifted - _ROUND
     r = (y - n * _LN2_HIGH) - n * _LN2_LOW
-    p = _C13
-    p = p * r + _C12
-    p = p * r + _C11
-    p = p * r + _C10
-    p = p * r + _C9
-    p = p * r + _C8
-    p = p * r + _C7
-    p = p * r + _C6
-    p = p * r + _C5
-    p = p * r + _C4
-    p = p * r + _C3
-    p = p * r + _C2
+    r2 = r * r
+    r4 = r2 * r2
+    low = (_E0 + _E1 * r) + (_E2 + _E3 * r) * r2
+    high = (_E4 + _E5 * r) + (_E6 + _E7 * r) * r2
+    p = low + high * r4 + (_E8 + _E9 * r) * (r4 * r4)
     power: Any = _float_from_bits((_float_bits(shifted) + 1023) << 52)  # type: ignore[call-arg]
-    result = power + power * (p * r * r + r)
+    result = power + power * (p * r2 + r)
     if x < -708.0:
         return 0.0
     return result if x == x else x  # NaN stays NaN
@@ -107,25 +102,22 @@ def _exponential_weights(log_weights: Any, gradient: Any, step_size: Any, policy
     total = np.empty(n_runs)
     for h in range(n_steps):
         for s in range(n_states):
-            for a in range(n_actions):
-                w = log_weights[h, s, a]
-                g = gradient[h, s, a]
-                if a == 0:
-                    for r in range(n_runs):
-                        w[r] -= step_size[r] * g[r]
-                        largest[r] = w[r]
-                else:
-                    for r in range(n_runs):
-                        w[r] -= step_size[r] * g[r]
-                        largest[r] = max(largest[r], w[r])
             for r in range(n_runs):
+                largest[r] = -np.inf
                 total[r] = 0.0
             for a in range(n_actions):
-                w = log_weights[h, s, a]
-                p = policy[h, s, a]
+                w, g = log_weights[h, s, a], gradient[h, s, a]
+                for r in range(n_runs):
+                    w[r] -= step_size[r] * g[r]
+                    largest[r] = w[r] if w[r] > largest[r] else largest[r]
+            for a in range(n_actions):
+                w, p = log_weights[h, s, a], policy[h, s, a]
                 for r in range(n_runs):
                     w[r] -= largest[r]
                     p[r] = exp_nonpositive(w[r])
+            for a in range(n_actions):
+                p = policy[h, s, a]
+                for r in range(n_runs):
                     total[r] += p[r]
             for r in range(n_runs):
                 total[r] = 1.0 / total[r]

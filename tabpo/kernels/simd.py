@@ -46,7 +46,11 @@ def _tile(rows: int, width: int, indexed: bool) -> Any:
 
         def generate(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             parts = dict(
-                zip(("coefficients", "first", "stride", "count", "columns", "vectors", "out", "i", "r"), arguments, strict=True)
+                zip(
+                    ("coefficients", "first", "stride", "count", "columns", "vectors", "out", "i", "r"),
+                    arguments,
+                    strict=True,
+                )
             )
             for position, name in ((0, "coefficients"), (4, "columns"), (5, "vectors"), (6, "out")):
                 parts[name] = target.make_array(signature.args[position])(target, builder, parts[name])
