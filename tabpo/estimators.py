@@ -47,7 +47,8 @@ def q_estimate(
 ) -> Array:
     """Return DAPO's estimator of the action values, spread out over all (h, s, a).
 
-    ``Qhat_h(s,a) = r_h(s,a) 1{s_h = s, a_h = a} L_h / (mu_h(s) acting_h(a|s) + exploration)`` (DAPO, known transitions).
+    ``Qhat_h(s,a) = r_h(s,a) 1{s_h = s, a_h = a} L_h / (mu_h(s) acting_h(a|s) + exploration)``
+    (DAPO with known transitions, section 2.1 of its specification).
 
     Parameters
     ----------

@@ -98,7 +98,7 @@ def probability_rows(name: str, values: ArrayLike, axes: str, normalize: bool = 
 
 
 def unit_interval(name: str, values: ArrayLike, axes: str) -> Array:
-    """Return ``values`` as a read-only float64 array with entries in [0, 1]; arguments and errors as in :func:`finite_array`."""
+    """Return ``values`` as a read-only float64 array with entries in [0, 1]; see :func:`finite_array`."""
     array = finite_array(name, values, axes)
     outside = (array < 0) | (array > 1)
     if outside.any():
@@ -169,7 +169,8 @@ class TabularMDP:
         n_steps, n_states, n_actions, n_next = transitions.shape
         if n_next != n_states:
             raise InvalidInputError(
-                f"transitions must have shape (H, S, A, S), got {transitions.shape}: {n_states} states but rows of length {n_next}"
+                f"transitions must have shape (H, S, A, S), got {transitions.shape}: "
+                f"{n_states} states but rows of length {n_next}"
             )
         if initial.shape != (n_states,):
             raise InvalidInputError(f"initial has length {initial.shape[0]}, but transitions have {n_states} states")
@@ -206,7 +207,7 @@ class TabularMDP:
         losses: ArrayLike | None = None,
         **more: Any,
     ) -> TabularMDP:
-        """Return the MDP whose transitions (S, A, S) and losses (S, A), if given, are the same at each of ``horizon`` steps."""
+        """Return the MDP whose transitions (S, A, S) and losses (S, A) are the same at each of ``horizon`` steps."""
         horizon = positive_integer("horizon", horizon)
         step = np.asarray(transitions)
         repeated = np.broadcast_to(step[None], (horizon, *step.shape))

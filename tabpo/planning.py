@@ -169,7 +169,7 @@ def uniform_policy(n_steps: int, n_states: int, n_actions: int, xp: Any = None) 
 
 
 def check_policy(policy: Array, name: str = "policy") -> None:
-    """Raise if a policy (H, S, A) or (H, S, A, R) has an entry that is no probability or a state that does not sum to 1.
+    """Raise if a policy (H, S, A) or (H, S, A, R) is none: a negative entry, a NaN, a state that does not sum to 1.
 
     Sums may miss 1 by 1e-9: what accumulates in a softmax or a normalisation is far below, a mistake far above.
 

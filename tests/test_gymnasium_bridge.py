@@ -202,9 +202,7 @@ def test_bad_tables_are_named(tiny, kwargs, sentence):
 
 
 def test_bad_names_are_named():
-    with pytest.raises(
-        InvalidInputError, match="no environment 'FrozenLak-v1'; did you mean 'FrozenLake-v1'"
-    ):
+    with pytest.raises(InvalidInputError, match="no environment 'FrozenLak-v1'; did you mean 'FrozenLake-v1'"):
         gymnasium_mdp("FrozenLak-v1", 5)
     with pytest.raises(InvalidInputError, match="Blackjack-v1' has no transition table P"):
         gymnasium_mdp("Blackjack-v1", 5)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tabpo import kernels
 from tabpo.sweep import load_config, plan
 from tabpo.sweep.cells import run_blocks
 from tabpo.sweep.grid import plain
@@ -64,10 +65,10 @@ def test_whatever_changes_numbers_changes_every_hash(tmp_path, old, new):
     assert not set(hashes(tmp_path, CONFIG.replace(old, new))) & set(hashes(tmp_path))
 
 
-def test_the_kernels_that_round_otherwise_are_other_cells(tmp_path, monkeypatch):
+def test_the_kernels_that_round_otherwise_are_other_cells(tmp_path):
     before = hashes(tmp_path)
-    monkeypatch.setenv("TABPO_KERNELS", "numpy")
-    assert not set(hashes(tmp_path)) & set(before)
+    with kernels.using("numpy"):
+        assert not set(hashes(tmp_path)) & set(before)
 
 
 def test_a_users_code_counts_by_its_contents_wherever_it_lies(tmp_path):

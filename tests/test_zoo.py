@@ -106,9 +106,7 @@ def test_chains_and_seas_are_valid(horizon, n_actions, seed, n_states, size):
 @settings(max_examples=60, deadline=None)
 def test_grids_are_valid(rows, columns, horizon, slip, data):
     cells = [list(cell) for cell in product(range(rows), range(columns))]
-    walls = data.draw(
-        st.lists(st.sampled_from(cells), max_size=4).map(lambda w: [c for c in w if c != cells[-1]])
-    )
+    walls = data.draw(st.lists(st.sampled_from(cells), max_size=4).map(lambda w: [c for c in w if c != cells[-1]]))
     start = data.draw(st.sampled_from([cell for cell in cells if cell not in walls]))
     mdp = grid_world(rows, columns, horizon, slip, walls, start)
     check_valid(mdp, (horizon, rows * columns - len({tuple(wall) for wall in walls}), 4))

@@ -71,9 +71,7 @@ def gymnasium_mdp(id: str, horizon: int, kwargs: dict[str, Any] | None = None) -
     transitions[absorbing] = np.eye(n_states)[absorbing, None]
     rewards[absorbing] = 0
     losses, loss_map = losses_from_rewards(rewards, min(table.reward.min(), 0), max(table.reward.max(), 0))
-    return TabularMDP.stationary(
-        transitions, initial, horizon, losses, name=id, positions=positions, loss_map=loss_map
-    )
+    return TabularMDP.stationary(transitions, initial, horizon, losses, name=id, positions=positions, loss_map=loss_map)
 
 
 def to_gymnasium(
@@ -107,9 +105,7 @@ def to_gymnasium(
     if losses is None:
         losses = mdp.losses
     if losses is None:
-        raise InvalidInputError(
-            f"the MDP {mdp.name!r} has no losses of its own; pass losses of shape {mdp.shape}"
-        )
+        raise InvalidInputError(f"the MDP {mdp.name!r} has no losses of its own; pass losses of shape {mdp.shape}")
     losses = unit_interval("losses", losses, "h s a")
     if losses.shape != mdp.shape:
         raise InvalidInputError(f"losses must have shape (H, S, A) = {mdp.shape}, got {losses.shape}")
@@ -134,17 +130,13 @@ def _gymnasium() -> Any:
     try:
         return import_module("gymnasium")
     except ImportError:
-        raise MissingPartError(
-            "Gymnasium is not installed; install it with `pip install tabpo[gymnasium]`"
-        ) from None
+        raise MissingPartError("Gymnasium is not installed; install it with `pip install tabpo[gymnasium]`") from None
 
 
 def _make(id: str, kwargs: dict[str, Any]) -> Any:  # noqa: A002
     gym = _gymnasium()
     if not isinstance(id, str):
-        raise InvalidInputError(
-            f"id must be the name of a Gymnasium environment, such as 'FrozenLake-v1', got {id!r}"
-        )
+        raise InvalidInputError(f"id must be the name of a Gymnasium environment, such as 'FrozenLake-v1', got {id!r}")
     try:
         return gym.make(id, disable_env_checker=True, **kwargs).unwrapped
     except (gym.error.UnregisteredEnv, gym.error.DeprecatedEnv) as error:
@@ -161,9 +153,7 @@ def _make(id: str, kwargs: dict[str, Any]) -> Any:  # noqa: A002
 
 def _read_table(id: str, env: Any) -> _Table:  # noqa: A002
     if not hasattr(env, "P"):
-        raise InvalidInputError(
-            f"{id!r} has no transition table P; FrozenLake, CliffWalking and Taxi have one"
-        )
+        raise InvalidInputError(f"{id!r} has no transition table P; FrozenLake, CliffWalking and Taxi have one")
     if getattr(env, "fickle_passenger", False):
         raise InvalidInputError(f"the table P of {id!r} leaves out fickle_passenger; set it to false")
     sizes = [getattr(space, "n", None) for space in (env.observation_space, env.action_space)]
@@ -184,9 +174,7 @@ def _read_table(id: str, env: Any) -> _Table:  # noqa: A002
     state, action, next_state = (entries[:, i].astype(np.int64) for i in (0, 1, 3))
     if not ((next_state >= 0) & (next_state < n_states)).all():
         worst = next_state[(next_state < 0) | (next_state >= n_states)][0]
-        raise InvalidInputError(
-            f"the table P of {id!r} leads to state {worst}, but there are {n_states} states"
-        )
+        raise InvalidInputError(f"the table P of {id!r} leads to state {worst}, but there are {n_states} states")
     return _Table(
         n_states,
         n_actions,
@@ -213,9 +201,7 @@ def _initial(id: str, env: Any, n_states: int) -> Array:  # noqa: A002
         raise InvalidInputError(f"the Gymnasium environment {id!r} has no initial_state_distrib")
     initial = finite_array(f"the initial_state_distrib of {id!r}", initial, "s")
     if initial.shape != (n_states,):
-        raise InvalidInputError(
-            f"the initial_state_distrib of {id!r} must have {n_states} entries, got {len(initial)}"
-        )
+        raise InvalidInputError(f"the initial_state_distrib of {id!r} must have {n_states} entries, got {len(initial)}")
     return initial
 
 
@@ -235,11 +221,6 @@ def _absorbing_states(table: _Table, initial: Array) -> Indices:
 def _grid(env: Any, n_states: int) -> Array | None:
     """Return drawing positions where the environment says that its states are the cells of a grid."""
     for sizes in ((getattr(env, "nrow", None), getattr(env, "ncol", None)), getattr(env, "shape", None)):
-        if (
-            isinstance(sizes, tuple)
-            and len(sizes) == 2
-            and None not in sizes
-            and sizes[0] * sizes[1] == n_states
-        ):
+        if isinstance(sizes, tuple) and len(sizes) == 2 and None not in sizes and sizes[0] * sizes[1] == n_states:
             return grid_positions(int(sizes[0]), int(sizes[1]))
     return None

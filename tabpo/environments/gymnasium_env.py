@@ -32,9 +32,7 @@ class TabularEnv(gymnasium.Env):
         self.time_in_observation = time_in_observation
         self.action_space = spaces.Discrete(mdp.n_actions)
         self.observation_space = (
-            spaces.MultiDiscrete([mdp.horizon, mdp.n_states])
-            if time_in_observation
-            else spaces.Discrete(mdp.n_states)
+            spaces.MultiDiscrete([mdp.horizon, mdp.n_states]) if time_in_observation else spaces.Discrete(mdp.n_states)
         )
         # With a specification, Gymnasium's tools can make further copies of the environment.
         self.spec = EnvSpec(
@@ -45,9 +43,7 @@ class TabularEnv(gymnasium.Env):
         self._step = mdp.horizon
         self._state = 0
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Start an episode in a state drawn from the initial distribution."""
         super().reset(seed=seed)
         self._step = 0
@@ -59,9 +55,7 @@ class TabularEnv(gymnasium.Env):
         if self._step == self.mdp.horizon:
             raise InvalidInputError("the episode is over (or has not begun); call reset() first")
         if not self.action_space.contains(action):
-            raise InvalidInputError(
-                f"action must be an integer in 0..{self.mdp.n_actions - 1}, got {action!r}"
-            )
+            raise InvalidInputError(f"action must be an integer in 0..{self.mdp.n_actions - 1}, got {action!r}")
         here = (self._step, self._state, int(action))
         self._step += 1
         terminated = self._step == self.mdp.horizon

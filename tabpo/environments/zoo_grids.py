@@ -17,9 +17,7 @@ Cell = tuple[int, int]
 MOVES = ((-1, 0), (0, 1), (1, 0), (0, -1))
 
 
-def deep_sea(
-    size: int = 10, randomize_actions: bool = True, move_cost: float = 0.01, seed: int = 0
-) -> TabularMDP:
+def deep_sea(size: int = 10, randomize_actions: bool = True, move_cost: float = 0.01, seed: int = 0) -> TabularMDP:
     """Deep sea: a diver sinks one row per step; only going right at every step finds the treasure.
 
     The cells of an N x N grid are the states (row * N + column), the horizon is N, and an episode starts in

@@ -103,9 +103,7 @@ def layered(
         here, there = slice(layer.start, layer.stop), slice(following.start, following.stop)
         transitions[here] = 0
         transitions[here, :, there] = _sparse_rows(rng, (len(layer), n_actions), width, branching)
-    positions = np.vstack(
-        [[h, (len(layer) - 1) / 2 - i] for h, layer in enumerate(layers) for i in range(len(layer))]
-    )
+    positions = np.vstack([[h, (len(layer) - 1) / 2 - i] for h, layer in enumerate(layers) for i in range(len(layer))])
     return TabularMDP.stationary(
         transitions,
         np.eye(n_states)[0],

@@ -284,10 +284,7 @@ def _sample_trajectories(table: Any, initial_table: Any, policy: Any, uniforms: 
     n_steps, n_states, n_actions, n_runs = policy.shape
     for h in range(n_steps):
         for r in range(n_runs):
-            if h == 0:
-                row = initial_table
-            else:
-                row = table[min(h, len(table)) - 1, states[h - 1, r], actions[h - 1, r]]
+            row = initial_table if h == 0 else table[min(h, len(table)) - 1, states[h - 1, r], actions[h - 1, r]]
             u = uniforms[2 * h, r]
             low, high = 0, n_states - 1  # bisection for the first entry above u; the last entry is 1
             while low < high:

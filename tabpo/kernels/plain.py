@@ -66,7 +66,8 @@ def expected_loss(occupancy: Array, policy: Array, losses: Array) -> Array:
 def q_values(transitions: Array, losses: Array, policy: Array, dilation: float = 0.0) -> tuple[Array, Array]:
     """Return the action values and the state values of each run's policy, by backward induction.
 
-    ``Q_h(s,a) = losses_h(s,a) + (1 + dilation) sum_s' p_h(s'|s,a) V_{h+1}(s')``, ``V_h = <policy_h, Q_h>``, ``V_H = 0``.
+    ``Q_h(s,a) = losses_h(s,a) + (1 + dilation) sum_s' p_h(s'|s,a) V_{h+1}(s')``,
+    ``V_h = <policy_h, Q_h>``, ``V_H = 0``.
 
     Parameters
     ----------
@@ -161,7 +162,9 @@ def at_trajectory(array: Array, states: Array, actions: Array) -> Array:
 
 
 def add_at_trajectory(array: Array, states: Array, actions: Array, values: Array) -> Array:
-    """Return ``array`` with ``values[h, r]`` added at (h, states[h, r], actions[h, r], r); ``array`` may be overwritten.
+    """Return ``array`` with ``values[h, r]`` added at (h, states[h, r], actions[h, r], r).
+
+    ``array`` may be overwritten.
 
     Parameters
     ----------
@@ -218,7 +221,9 @@ def exploration_bonus(
     weight: Array,
     adapt: bool,
 ) -> Array:
-    """Return ``b_h(s) = weight sum_a arrival_h(a|s) r_h(s,a) / (mu_h(s) acting_h(a|s) + exploration)``, shape (H, S, R).
+    """Return the exploration bonus of each step and state, shape (H, S, R).
+
+    ``b_h(s) = weight sum_a arrival_h(a|s) r_h(s,a) / (mu_h(s) acting_h(a|s) + exploration)``
 
     ``r`` is the delay-adapted ratio, or 1 if ``adapt`` is false.
 

@@ -1,8 +1,8 @@
 """The innermost loop of a matrix product, in LLVM's vector instructions: a tile of rows times a tile of runs.
 
-LLVM keeps the tile's sums in registers, which it cannot be brought to do from a Numba loop (a factor of two to ten, the more
-the fewer runs). Each sum is one chain of fused multiply-adds in the order of the columns, whatever the tile it falls in:
-that is what makes a run's numbers independent of the runs beside it.
+LLVM keeps the tile's sums in registers, which it cannot be brought to do from a Numba loop (a factor of two to ten,
+the more the fewer runs). Each sum is one chain of fused multiply-adds in the order of the columns, whatever the tile it
+falls in: that is what makes a run's numbers independent of the runs beside it.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def _tile(rows: int, width: int, indexed: bool) -> Any:
 
         out[i + t, r : r + width] = sum_{j < count} coefficients[first + t * stride + j] * vectors[c_j, r : r + width]
 
-    with ``c_j = columns[first + j]`` if ``indexed``, else j. Arrays are C-contiguous; ``coefficients`` and ``columns`` have
-    one axis, ``vectors`` and ``out`` two.
+    with ``c_j = columns[first + j]`` if ``indexed``, else j. Arrays are C-contiguous; ``coefficients`` and ``columns``
+    have one axis, ``vectors`` and ``out`` two.
     """
 
     @intrinsic
@@ -117,8 +117,8 @@ def _repeat(builder: Any, scalar: Any, lanes: Any, width: int) -> Any:
     return builder.shuffle_vector(first, nothing, ir.Constant(ir.VectorType(ir.IntType(32), width), [0] * width))
 
 
-# Four rows by eight runs fill eight 256-bit registers with sums, enough chains to hide a multiply-add's latency; a single
-# sparse row needs 32 runs for that. The narrower tiles are for what is left over.
+# Four rows by eight runs fill eight 256-bit registers with sums, enough chains to hide a multiply-add's latency; a
+# single sparse row needs 32 runs for that. The narrower tiles are for what is left over.
 dense_4x8, dense_4x1 = _tile(4, 8, False), _tile(4, 1, False)
 dense_1x8, dense_1x1 = _tile(1, 8, False), _tile(1, 1, False)
 sparse_1x32, sparse_1x8, sparse_1x1 = _tile(1, 32, True), _tile(1, 8, True), _tile(1, 1, True)

@@ -106,8 +106,8 @@ class OccupancyProjection:
 
     ``argmin_q KL(q | w)`` over the occupancy measures of a model is
     ``q_h(s,a) = w_h(s,a) exp(v_h(s) - sum_s' p_h(s'|s,a) v_{h+1}(s')) / Z_h`` with ``v_H = 0`` and v minimising the
-    convex dual ``sum_h ln Z_h(v) - sum_s initial(s) v_0(s)``, whose gradient is the imbalance of flow (section 8b of the
-    specification; the multipliers v_0 make the first state's distribution any, not only a point).
+    convex dual ``sum_h ln Z_h(v) - sum_s initial(s) v_0(s)``, whose gradient is the imbalance of flow (section 8b of
+    the DAPO specification; the multipliers v_0 make the first state's distribution any, not only a point).
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ class OccupancyProjection:
         return result
 
     def _minimise(self, dual: Any, start: Floats) -> Floats:
-        """Return the minimiser of the dual: Newton's method, from SciPy's trust-region minimiser if it fails from afar."""
+        """Return the minimiser of the dual: Newton's method, after SciPy's trust-region one if it fails from afar."""
         v, imbalance = self._newton(dual, start)
         if imbalance > self.tolerance:
             solution = minimize(  # type: ignore[call-overload]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
+from tabpo import kernels
 from tabpo.sweep.components import SECTIONS
 from tabpo.sweep.config import ConfigError, Experiment
 from tabpo.sweep.grid import Part, expand, plain
@@ -111,7 +111,7 @@ def plan(experiment: Experiment) -> list[Cell]:
         "seed": experiment.seed,
         "checkpoints": spec,
         "trajectories": experiment.trajectories,
-        "kernels": os.environ.get("TABPO_KERNELS", "numba"),
+        "kernels": kernels.backend(),
         "base_folder": str(experiment.base_folder.resolve()),
     }
     return [

@@ -217,5 +217,4 @@ class Dask:
 
 def _compute_remotely(cell: Cell) -> Computed:
     pin_for_good()
-    os.environ["TABPO_KERNELS"] = cell.kernels  # local workers inherit it
     return compute(cell)

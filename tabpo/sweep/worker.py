@@ -67,6 +67,7 @@ def compute(cell: Cell, advance: Advance | None = None) -> Computed:
     advance : callable, optional
         Told now and then how many run-episodes were done since the last time.
     """
+    from tabpo import kernels
     from tabpo.environments import Environment
     from tabpo.simulation import simulate
 
@@ -74,16 +75,17 @@ def compute(cell: Cell, advance: Advance | None = None) -> Computed:
     mdp, losses, delays, learner = (build(part, cell.base_folder) for part in cell.parts.values())
     environment = Environment(mdp, losses, delays, trajectories=cell.trajectories)
     progress = _per_run_episode(cell, advance)
-    result = simulate(
-        environment,
-        learner,
-        cell.n_episodes,
-        cell.n_runs,
-        cell.seed,
-        runs=cell.runs,
-        checkpoints=cell.checkpoints,
-        progress=progress,
-    )
+    with kernels.using(cell.kernels):
+        result = simulate(
+            environment,
+            learner,
+            cell.n_episodes,
+            cell.n_runs,
+            cell.seed,
+            runs=cell.runs,
+            checkpoints=cell.checkpoints,
+            progress=progress,
+        )
     if progress is not None:
         progress(cell.n_episodes)
     numbers = parquet_bytes(cell, result)

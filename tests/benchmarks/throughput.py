@@ -1,8 +1,8 @@
 """Run-episodes per second of known-transition DAPO on one core, and where the time goes: ``make bench``.
 
 The machine's own floor is printed beside: what an episode's products and exponentials would take at the rates that this
-core reaches on large ones. Figures are the best of several repetitions, by the processor time of this process, which other
-processes disturb less than the clock; compare ratios, not times, across machines.
+core reaches on large ones. Figures are the best of several repetitions, by the processor time of this process, which
+other processes disturb less than the clock; compare ratios, not times, across machines.
 """
 
 from __future__ import annotations
