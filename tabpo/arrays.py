@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
+from tabpo.errors import MissingPartError
+
 Array = Any
 """An array of any supported library; shapes are given in the docstrings."""
 
@@ -25,6 +27,30 @@ def namespace(*arrays: Array) -> Any:
     if all(type(array) is np.ndarray for array in arrays):
         return np
     return array_namespace(*(array for array in arrays if hasattr(array, "ndim") and not isinstance(array, np.generic)))
+
+
+def library(name: str) -> Any:
+    """Return the array-API namespace of ``"numpy"`` or ``"cupy"``.
+
+    Raises
+    ------
+    MissingPartError
+        If CuPy is not installed or finds no GPU; the sentence says what to do.
+    """
+    if name == "numpy":
+        return np
+    try:
+        import cupy
+        from array_api_compat import cupy as xp
+    except ImportError as error:
+        raise MissingPartError(f"arrays on a GPU need CuPy: pip install 'tabpo[gpu]' ({error})") from error
+    try:
+        n_devices = cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        raise MissingPartError(f"CuPy finds no GPU ({error}); run with NumPy arrays instead") from error
+    if n_devices == 0:
+        raise MissingPartError("CuPy finds no GPU; run with NumPy arrays instead")
+    return xp
 
 
 def on_device_of(like: Array, values: Any) -> Array:

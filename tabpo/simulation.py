@@ -96,7 +96,7 @@ def simulate(
     runs: Sequence[int] | None = None,
     checkpoints: int | Sequence[int] | None = None,
     progress: Callable[[int], None] | None = None,
-    xp: Any = np,
+    xp: Any = None,
 ) -> SimulationResult:
     """Play ``n_runs`` independent runs of a learner for ``n_episodes`` episodes.
 
@@ -118,8 +118,9 @@ def simulate(
         How many log-spaced checkpoints (default 100), or after which episodes to record. K is always recorded.
     progress : callable, optional
         Called with the number of episodes played, several times a second at most.
-    xp : namespace
-        Array library in which runs are simulated: NumPy, or ``cupy``. The random numbers are the same.
+    xp : namespace, optional
+        Array library that holds the runs; by default NumPy, or CuPy under ``kernels.using("cupy")``. The random numbers
+        are the same.
 
     Returns
     -------
@@ -133,6 +134,7 @@ def simulate(
     n_episodes = positive_integer("n_episodes", n_episodes)
     n_runs = positive_integer("n_runs", n_runs)
     run_indices = _run_indices(runs, n_runs)
+    xp = kernels.array_library() if xp is None else xp
     at = checkpoint_episodes(n_episodes, checkpoints)
     world = environment.realise(n_episodes, seed)
     capped = np.minimum(world.delays, n_episodes)

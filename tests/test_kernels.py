@@ -151,7 +151,7 @@ def test_backend_from_the_environment():
             env={**os.environ, "TABPO_KERNELS": value},
         )
         assert done.stdout == expected
-    assert "TABPO_KERNELS is 'cuda'; it must be 'numba' (the default) or 'numpy'" in done.stderr
+    assert "TABPO_KERNELS is 'cuda'; it must be 'numba' (the default), 'numpy' or 'cupy'" in done.stderr
 
 
 def test_compiles_without_a_writable_cache(tmp_path):

@@ -2,8 +2,10 @@
 
 Each has a plain version that reads like its formula (:mod:`tabpo.kernels.plain`, array-API code: it is also what runs
 on CuPy arrays) and a version compiled by Numba for the CPU (:mod:`tabpo.kernels.compiled`). The arrays handed over
-choose: NumPy float64 arrays run the compiled version unless the environment variable ``TABPO_KERNELS`` is ``numpy``;
-everything else runs the plain one. A kernel is a function of its arguments; random numbers are drawn outside.
+choose: NumPy arrays run the compiled version, everything else the plain one. The environment variable
+``TABPO_KERNELS`` (``numba``, ``numpy`` or ``cupy``) or :func:`using` says otherwise: ``numpy`` runs NumPy arrays
+through the plain version, ``cupy`` puts the runs of a simulation on the GPU. A kernel is a function of its arguments;
+random numbers are drawn outside.
 
 With the compiled version a run's numbers do not depend, bit for bit, on the runs beside it. The plain version calls the
 array library's matrix product, which gives no such promise.
@@ -20,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from tabpo.arrays import library
 from tabpo.errors import InvalidInputError
 from tabpo.kernels import plain
 from tabpo.kernels.transitions import SharedMatrix, Transitions, inverse_cdf_table
@@ -29,6 +32,7 @@ __all__ = [
     "SharedMatrix",
     "Transitions",
     "add_at_trajectory",
+    "array_library",
     "at_trajectory",
     "backend",
     "expected_loss",
@@ -59,12 +63,12 @@ KERNELS = (
 )
 
 
-_BACKENDS = ("numba", "numpy")
+_BACKENDS = ("numba", "numpy", "cupy")
 
 
 def _checked(backend: str, source: str) -> str:
     if backend not in _BACKENDS:
-        raise InvalidInputError(f"{source} is {backend!r}; it must be 'numba' (the default) or 'numpy'")
+        raise InvalidInputError(f"{source} is {backend!r}; it must be 'numba' (the default), 'numpy' or 'cupy'")
     return backend
 
 
@@ -73,7 +77,10 @@ _asked = _checked(os.environ.get("TABPO_KERNELS", "numba"), "TABPO_KERNELS")
 
 @contextmanager
 def using(backend: str) -> Iterator[None]:
-    """Run NumPy arrays through the ``"numba"`` or the plain ``"numpy"`` version while the context lasts.
+    """Choose the kernels while the context lasts.
+
+    ``"numba"`` runs NumPy arrays through the compiled version, ``"numpy"`` through the plain one; ``"cupy"`` makes
+    simulations hold their runs in CuPy arrays.
 
     Raises
     ------
@@ -90,8 +97,19 @@ def using(backend: str) -> Iterator[None]:
 
 
 def backend() -> str:
-    """Return which version NumPy arrays run now, ``"numba"`` or ``"numpy"``."""
+    """Return the kernels chosen now: ``"numba"``, ``"numpy"`` or ``"cupy"``."""
     return _asked
+
+
+def array_library() -> Any:
+    """Return the namespace of the arrays in which simulations hold their runs under the backend chosen now.
+
+    Raises
+    ------
+    MissingPartError
+        If it is CuPy and there is none, or no GPU.
+    """
+    return library("cupy" if _asked == "cupy" else "numpy")
 
 
 @functools.cache
@@ -127,7 +145,7 @@ def _kernel(name: str) -> Callable[..., Any]:
 
     @functools.wraps(plain_version)
     def kernel(*arguments: Any) -> Any:
-        ready = _for_compiled(arguments) if _asked == "numba" else None
+        ready = _for_compiled(arguments) if _asked != "numpy" else None
         if ready is None:
             return plain_version(*map(_for_plain, arguments))
         if takes_transitions and not isinstance(ready[0], Transitions):
@@ -168,5 +186,5 @@ def prepare(transitions: Any, xp: Any = np) -> Any:
 
 def warm_up() -> None:
     """Compile every kernel, or load it from the cache, so that worker processes started later find it there."""
-    if _asked == "numba":
+    if _asked != "numpy":
         _compiled()  # signatures are fixed: importing compiles
