@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -137,6 +138,7 @@ def simulate(
     xp = kernels.array_library() if xp is None else xp
     at = checkpoint_episodes(n_episodes, checkpoints)
     world = environment.realise(n_episodes, seed)
+    _check_memory(world, n_runs)
     capped = np.minimum(world.delays, n_episodes)
     problem = Problem(
         mdp=world.mdp,
@@ -197,6 +199,25 @@ def _run_indices(runs: Sequence[int] | None, n_runs: int) -> tuple[int, ...]:
     if len(runs) != n_runs:
         raise InvalidInputError(f"runs lists {len(runs)} indices, but n_runs is {n_runs}")
     return tuple(positive_integer("a run's index", run, at_least=0) for run in runs)
+
+
+def _check_memory(world: RealisedEnvironment, n_runs: int) -> None:
+    """Raise if the policies of the episodes whose feedback is under way cannot fit into this machine's memory."""
+    episodes = np.arange(world.n_episodes)
+    arrives = episodes + np.minimum(world.delays, world.n_episodes)
+    waits = arrives < world.n_episodes
+    change = np.bincount(episodes[waits], minlength=world.n_episodes + 1)
+    change = change - np.bincount(arrives[waits], minlength=world.n_episodes + 1)
+    most_pending = int(np.cumsum(change).max())
+    H, S, A = world.mdp.shape
+    needed = most_pending * H * S * (A + 1) * n_runs * 8
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else needed
+    if needed > memory:
+        raise InvalidInputError(
+            f"up to {most_pending} episodes wait for feedback at once, and the policies of {n_runs} runs for all of "
+            f"them take {needed / 2**30:.1f} GiB; this machine has {memory / 2**30:.1f}. Simulate fewer runs at a time "
+            "(n_runs, or runs_per_cell in a config)"
+        )
 
 
 def _best_policy(world: RealisedEnvironment) -> Floats:
