@@ -8,10 +8,11 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tabpo.environments.delays import ArrayDelays, DelayLaw, FixedDelays, NoDelays
-from tabpo.environments.losses import ArrayLosses, LossSequence, RealisedLosses
+from tabpo.environments.delays import ArrayDelays, DelayLaw, FixedDelays, whole_delays
+from tabpo.environments.losses import ArrayLosses, EnvironmentLosses
+from tabpo.environments.losses_base import LossSequence, Noise, RealisedLosses, check_noise
 from tabpo.errors import InvalidInputError, unknown
-from tabpo.mdp import TabularMDP, positive_integer
+from tabpo.mdp import Array, TabularMDP, positive_integer, unit_interval
 from tabpo.streams import Purpose, stream
 
 Trajectories = Literal["immediate", "delayed"]
@@ -45,8 +46,9 @@ class Environment:
     Parameters
     ----------
     mdp : TabularMDP
-    losses : loss sequence or array-like
-        An array (H, S, A) holds for every episode, an array (K, H, S, A) has one for each; entries in [0, 1].
+    losses : loss sequence or array-like, optional
+        An array (H, S, A) holds for every episode, an array (K, H, S, A) has one for each; entries in [0, 1]. The
+        MDP's own losses if None.
     delays : delay law, int or array-like
         An int is the delay of every episode, an array (K,) has one for each; in episodes.
     trajectories : "immediate" or "delayed"
@@ -61,7 +63,7 @@ class Environment:
     """
 
     mdp: TabularMDP
-    losses: LossSequence | ArrayLike
+    losses: LossSequence | ArrayLike | None = None
     delays: DelayLaw | int | ArrayLike = 0
     trajectories: Trajectories = "immediate"
     seed: int | None = None
@@ -73,7 +75,7 @@ class Environment:
             raise unknown("trajectories", self.trajectories, get_args(Trajectories))
         if self.seed is not None:
             positive_integer("seed", self.seed, at_least=0)
-        object.__setattr__(self, "losses", _loss_sequence(self.losses))
+        object.__setattr__(self, "losses", _loss_sequence(self.losses, self.mdp))
         object.__setattr__(self, "delays", _delay_law(self.delays))
 
     def realise(self, n_episodes: int, seed: int) -> RealisedEnvironment:
@@ -88,17 +90,70 @@ class Environment:
         n_episodes = positive_integer("n_episodes", n_episodes)
         seed = seed if self.seed is None else self.seed
         losses = self.losses.realise(self.mdp, n_episodes, stream(seed, Purpose.LOSSES))  # type: ignore[union-attr]
+        if not type(losses).__module__.startswith("tabpo."):
+            losses = _CheckedLosses(losses, self.mdp.shape, n_episodes)
         delays = self.delays.realise(n_episodes, stream(seed, Purpose.DELAYS), losses.switches)  # type: ignore[union-attr]
+        delays = whole_delays(delays, f"the delay that {type(self.delays).__name__} returns")
+        if len(delays) != n_episodes:
+            raise InvalidInputError(
+                f"{type(self.delays).__name__}.realise must return {n_episodes} delays, it returned {len(delays)}"
+            )
         return RealisedEnvironment(self.mdp, losses, delays, self.trajectories, n_episodes)
 
 
-def _loss_sequence(given: LossSequence | ArrayLike) -> LossSequence:
-    return given if hasattr(given, "realise") else ArrayLosses(given)  # type: ignore[return-value]
+class _CheckedLosses:
+    """A user's losses, checked as they are handed out."""
+
+    def __init__(self, losses: RealisedLosses, shape: tuple[int, int, int], n_episodes: int) -> None:
+        self._losses, self._shape, self._name = losses, shape, type(losses).__name__
+        for wanted in ("mean", "noise", "switches"):
+            if not hasattr(losses, wanted):
+                raise InvalidInputError(
+                    f"realised losses need mean(k), noise and switches; {self._name} has no {wanted!r}"
+                )
+        check_noise(losses.noise)
+        self.noise: Noise = losses.noise
+        switches = np.asarray(losses.switches)
+        within = switches.ndim == 1 and ((switches >= 0) & (switches < n_episodes)).all()
+        if not within or (np.diff(switches) <= 0).any() or (switches.size and switches.dtype.kind not in "iu"):
+            raise InvalidInputError(
+                f"{self._name}.switches must be increasing episodes in 0 ... {n_episodes - 1}, got {switches.tolist()}"
+            )
+        self.switches = switches.astype(np.int64)
+
+    def mean(self, k: int) -> Array:
+        """Return the mean losses (H, S, A) of episode ``k``; raise an InvalidInputError if they are none."""
+        means = unit_interval(f"{self._name}.mean({k})", self._losses.mean(k), "h s a")
+        if means.shape != self._shape:
+            raise InvalidInputError(
+                f"{self._name}.mean({k}) must have shape (H, S, A) = {self._shape}, got {means.shape}"
+            )
+        return means
+
+
+def _loss_sequence(given: LossSequence | ArrayLike | None, mdp: TabularMDP) -> LossSequence:
+    if given is None:
+        return EnvironmentLosses()
+    if _is_recipe("losses", given):
+        return given  # type: ignore[return-value]
+    losses = ArrayLosses(given)  # type: ignore[arg-type]
+    losses.realise(mdp, 1, np.random.default_rng(0))  # says now what does not fit
+    return losses
 
 
 def _delay_law(given: DelayLaw | int | ArrayLike) -> DelayLaw:
-    if hasattr(given, "realise"):
+    if _is_recipe("delays", given):
         return given  # type: ignore[return-value]
-    if np.ndim(given) == 0:
-        return NoDelays() if given is None else FixedDelays(given)  # type: ignore[arg-type]
-    return ArrayDelays(given)
+    if np.ndim(given) == 0:  # type: ignore[arg-type]
+        return FixedDelays(given)  # type: ignore[arg-type]
+    return ArrayDelays(given)  # type: ignore[arg-type]
+
+
+def _is_recipe(name: str, given: object) -> bool:
+    if isinstance(given, type):
+        raise InvalidInputError(
+            f"{name} must be an object, got the class {given.__name__}; write {given.__name__}(...)"
+        )
+    if isinstance(given, str):
+        raise InvalidInputError(f"{name} must be an object or an array, got the name {given!r}")
+    return callable(getattr(given, "realise", None))
