@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -18,6 +15,7 @@ from tabpo.learners.delayed_hedge import DelayedHedge, DelayedHedgeParameters
 from tabpo.learners.o_reps import OREPS, OREPSParameters
 from tabpo.learners.protocol import Arrivals, Feedback, Learner, Problem, Trajectory
 from tabpo.learners.wrappers import Doubling, Skipping
+from tabpo.user_code import load_object
 
 __all__ = [
     "DAPO",
@@ -42,7 +40,7 @@ __all__ = [
     "resolve",
 ]
 
-LEARNERS: dict[str, type] = {
+LEARNERS: dict[str, Callable[..., Learner]] = {
     "dapo": DAPO,
     "d_oppo": DOPPO,
     "o_reps": OREPS,
@@ -52,8 +50,8 @@ LEARNERS: dict[str, type] = {
 }
 
 
-def find(kind: str, base_folder: str | Path = ".") -> type:
-    """Return the learner class that a name stands for.
+def find(kind: str, base_folder: str | Path = ".") -> Callable[..., Learner]:
+    """Return the learner class, or the function that makes a learner, that a name stands for.
 
     Parameters
     ----------
@@ -70,42 +68,15 @@ def find(kind: str, base_folder: str | Path = ".") -> type:
         if kind not in LEARNERS:
             raise unknown("learner", kind, LEARNERS)
         return LEARNERS[kind]
-    source, name = kind.rsplit(":", 1)
-    module = _load_file(Path(base_folder) / source) if source.endswith(".py") else _load_module(source)
-    cls = getattr(module, name, None)
-    if not isinstance(cls, type):
-        classes = [key for key, value in vars(module).items() if isinstance(value, type)]
-        raise unknown(f"class in {source}:", name, classes)
+    found, _ = load_object(kind, Path(base_folder))
     for method in ("act", "learn"):
-        if not callable(getattr(cls, method, None)):
+        if isinstance(found, type) and not callable(getattr(found, method, None)):
             raise InvalidInputError(
                 f"{kind} is not a learner: it has no method {method!r} (see tabpo.learners.Learner)"
             )
-    return cls
-
-
-def _load_file(path: Path) -> Any:
-    path = path.resolve()
-    if not path.is_file():
-        raise InvalidInputError(f"the learner's file {path} does not exist")
-    name = f"_tabpo_learner_{abs(hash(str(path))):x}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look their module up there
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        raise InvalidInputError(f"the learner's file {path} fails on import: {error!r}") from error
-    return module
-
-
-def _load_module(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise InvalidInputError(f"the learner's module {name!r} cannot be imported: {error}") from error
+    if not callable(found):
+        raise InvalidInputError(f"{kind!r} is a {type(found).__name__}, not a class or function")
+    return found
 
 
 def resolve(

@@ -16,7 +16,7 @@ from typing import Any, Literal, Union
 from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
 
 from tabpo.errors import InvalidInputError, nearest, unknown
-from tabpo.sweep.sources import load_object
+from tabpo.user_code import load_object
 
 Section = Literal["mdps", "losses", "delays", "learners"]
 SECTIONS: tuple[Section, ...] = ("mdps", "losses", "delays", "learners")

@@ -15,7 +15,7 @@ from typing import Any
 from tabpo.errors import InvalidInputError, nearest
 from tabpo.sweep.components import REQUIRED, WRAPPERS, Component, Section, find, fit
 from tabpo.sweep.config import ConfigError, Entry, Experiment, shown
-from tabpo.sweep.sources import contents_hash
+from tabpo.user_code import contents_hash
 
 
 @dataclass(frozen=True)
