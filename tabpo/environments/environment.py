@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tabpo.environments.delays import ArrayDelays, DelayLaw, FixedDelays, whole_delays
-from tabpo.environments.losses import ArrayLosses, EnvironmentLosses
+from tabpo.environments.delays import DELAYS, ArrayDelays, DelayLaw, FixedDelays, whole_delays
+from tabpo.environments.losses import LOSSES, ArrayLosses, EnvironmentLosses
 from tabpo.environments.losses_base import LossSequence, Noise, RealisedLosses, check_noise
 from tabpo.errors import InvalidInputError, unknown
 from tabpo.mdp import Array, TabularMDP, positive_integer, unit_interval
@@ -134,7 +134,7 @@ class _CheckedLosses:
 def _loss_sequence(given: LossSequence | ArrayLike | None, mdp: TabularMDP) -> LossSequence:
     if given is None:
         return EnvironmentLosses()
-    if _is_recipe("losses", given):
+    if _is_recipe("losses", given, tuple(DELAYS.values())):
         return given  # type: ignore[return-value]
     losses = ArrayLosses(given)  # type: ignore[arg-type]
     losses.realise(mdp, 1, np.random.default_rng(0))  # says now what does not fit
@@ -142,14 +142,16 @@ def _loss_sequence(given: LossSequence | ArrayLike | None, mdp: TabularMDP) -> L
 
 
 def _delay_law(given: DelayLaw | int | ArrayLike) -> DelayLaw:
-    if _is_recipe("delays", given):
+    if _is_recipe("delays", given, tuple(LOSSES.values())):
         return given  # type: ignore[return-value]
     if np.ndim(given) == 0:  # type: ignore[arg-type]
         return FixedDelays(given)  # type: ignore[arg-type]
     return ArrayDelays(given)  # type: ignore[arg-type]
 
 
-def _is_recipe(name: str, given: object) -> bool:
+def _is_recipe(name: str, given: object, others: tuple[Any, ...]) -> bool:
+    if isinstance(given, others):
+        raise InvalidInputError(f"{name} got a {type(given).__name__}; were losses and delays swapped?")
     if isinstance(given, type):
         raise InvalidInputError(
             f"{name} must be an object, got the class {given.__name__}; write {given.__name__}(...)"
