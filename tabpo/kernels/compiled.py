@@ -134,21 +134,34 @@ def exponential_weights(log_weights: Any, gradient: Any, step_size: Any) -> tupl
     return log_weights, policy
 
 
+_BLOCK = 16384  # entries of a matrix (128 KiB) that are used for all runs before the next ones are fetched
+
+
 @compiled(IN1, INDEX1, IN2, OUT2)
 def _dense_product(matrix: Any, columns: Any, vectors: Any, out: Any) -> None:
     """Matrix (n, m), flattened, times vectors (m, R); ``columns`` is not read."""
-    n_columns, n_runs = vectors.shape
+    m, n_runs = vectors.shape
     n_rows = out.shape[0]
-    for r in range(0, n_runs - 7, 8):
-        for i in range(0, n_rows - 3, 4):
-            simd.dense_4x8(matrix, i * n_columns, n_columns, n_columns, columns, vectors, out, i, r)
-        for i in range(n_rows - n_rows % 4, n_rows):
-            simd.dense_1x8(matrix, i * n_columns, n_columns, n_columns, columns, vectors, out, i, r)
-    for r in range(n_runs - n_runs % 8, n_runs):
-        for i in range(0, n_rows - 3, 4):
-            simd.dense_4x1(matrix, i * n_columns, n_columns, n_columns, columns, vectors, out, i, r)
-        for i in range(n_rows - n_rows % 4, n_rows):
-            simd.dense_1x1(matrix, i * n_columns, n_columns, n_columns, columns, vectors, out, i, r)
+    n_eights = n_runs // 8
+    eights = np.empty((n_eights, m, 8))  # eight runs side by side: a column's next entry is the next cache line
+    for j in range(m):
+        for t in range(n_eights):
+            for lane in range(8):
+                eights[t, j, lane] = vectors[j, 8 * t + lane]
+    rows_per_block = max(_BLOCK // m // 4, 1) * 4
+    for start in range(0, n_rows, rows_per_block):
+        end = min(start + rows_per_block, n_rows)
+        fours = start + (end - start) // 4 * 4
+        for t in range(n_eights):
+            for i in range(start, fours, 4):
+                simd.dense_4x8(matrix, i * m, m, m, columns, eights[t], 0, out, i, 8 * t)
+            for i in range(fours, end):
+                simd.dense_1x8(matrix, i * m, m, m, columns, eights[t], 0, out, i, 8 * t)
+        for r in range(8 * n_eights, n_runs):
+            for i in range(start, fours, 4):
+                simd.dense_4x1(matrix, i * m, m, m, columns, vectors, r, out, i, r)
+            for i in range(fours, end):
+                simd.dense_1x1(matrix, i * m, m, m, columns, vectors, r, out, i, r)
 
 
 @compiled(INDEX1, INDEX1, IN1, IN2, OUT2)
@@ -159,13 +172,13 @@ def _sparse_product(start: Any, column: Any, value: Any, vectors: Any, out: Any)
         first, count = start[i], start[i + 1] - start[i]
         r = 0
         while r + 32 <= n_runs:
-            simd.sparse_1x32(value, first, 0, count, column, vectors, out, i, r)
+            simd.sparse_1x32(value, first, 0, count, column, vectors, r, out, i, r)
             r += 32
         while r + 8 <= n_runs:
-            simd.sparse_1x8(value, first, 0, count, column, vectors, out, i, r)
+            simd.sparse_1x8(value, first, 0, count, column, vectors, r, out, i, r)
             r += 8
         while r < n_runs:
-            simd.sparse_1x1(value, first, 0, count, column, vectors, out, i, r)
+            simd.sparse_1x1(value, first, 0, count, column, vectors, r, out, i, r)
             r += 1
 
 

@@ -21,9 +21,9 @@ DOUBLE = ir.DoubleType()
 def _tile(rows: int, width: int, indexed: bool) -> Any:
     """Return the intrinsic for ``rows`` rows and ``width`` runs.
 
-    The intrinsic ``tile(coefficients, first, stride, count, columns, vectors, out, i, r)`` computes, for t < rows::
+    The intrinsic ``tile(coefficients, first, stride, count, columns, vectors, v, out, i, r)`` computes, for t < rows::
 
-        out[i + t, r : r + width] = sum_{j < count} coefficients[first + t * stride + j] * vectors[c_j, r : r + width]
+        out[i + t, r : r + width] = sum_{j < count} coefficients[first + t * stride + j] * vectors[c_j, v : v + width]
 
     with ``c_j = columns[first + j]`` if ``indexed``, else j. Arrays are C-contiguous; ``coefficients`` and ``columns``
     have one axis, ``vectors`` and ``out`` two.
@@ -38,21 +38,22 @@ def _tile(rows: int, width: int, indexed: bool) -> Any:
         count: Any,
         columns: Any,
         vectors: Any,
+        v: Any,
         out: Any,
         i: Any,
         r: Any,
     ) -> Any:
-        signature = types.void(coefficients, first, stride, count, columns, vectors, out, i, r)
+        signature = types.void(coefficients, first, stride, count, columns, vectors, v, out, i, r)
 
         def generate(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             parts = dict(
                 zip(
-                    ("coefficients", "first", "stride", "count", "columns", "vectors", "out", "i", "r"),
+                    ("coefficients", "first", "stride", "count", "columns", "vectors", "v", "out", "i", "r"),
                     arguments,
                     strict=True,
                 )
             )
-            for position, name in ((0, "coefficients"), (4, "columns"), (5, "vectors"), (6, "out")):
+            for position, name in ((0, "coefficients"), (4, "columns"), (5, "vectors"), (7, "out")):
                 parts[name] = target.make_array(signature.args[position])(target, builder, parts[name])
             _generate(builder, parts, rows, width, indexed)
             return target.get_dummy_value()
@@ -83,7 +84,7 @@ def _generate(builder: Any, parts: dict[str, Any], rows: int, width: int, indexe
     builder.position_at_end(body)
     entry = builder.add(parts["first"], j)
     column = builder.load(builder.gep(parts["columns"].data, [entry])) if indexed else j
-    vector = builder.load(_address(builder, parts["vectors"], column, parts["r"], lanes), align=8)
+    vector = builder.load(_address(builder, parts["vectors"], column, parts["v"], lanes), align=8)
     added = []
     for t, total in enumerate(sums):
         at = builder.add(entry, builder.mul(ir.Constant(INDEX, t), parts["stride"]))
