@@ -70,8 +70,8 @@ def probability_rows(name: str, values: ArrayLike, axes: str, normalize: bool = 
     InvalidInputError
         If an entry is negative or a row does not sum to 1.
     """
-    given = np.asarray(values)
     array = finite_array(name, values, axes)
+    given = np.asarray(values)
     if (array < 0).any():
         index = tuple(int(i) for i in np.argwhere(array < 0)[0])
         raise InvalidInputError(
@@ -209,6 +209,7 @@ class TabularMDP:
     ) -> TabularMDP:
         """Return the MDP whose transitions (S, A, S) and losses (S, A) are the same at each of ``horizon`` steps."""
         horizon = positive_integer("horizon", horizon)
+        finite_array("transitions", transitions, "s a next_state")
         step = np.asarray(transitions)
         repeated = np.broadcast_to(step[None], (horizon, *step.shape))
         if losses is not None:
@@ -238,10 +239,10 @@ class TabularMDP:
 
 def _transition_rows(given: ArrayLike, normalize: bool) -> Array:
     """Return validated transitions; one step broadcast along h is checked, and stays stored, once."""
-    steps = np.asarray(given)
-    repeated = steps.ndim == 4 and steps.shape[0] > 1 and steps.strides[0] == 0
-    rows = probability_rows("transitions", steps[:1] if repeated else given, "h s a next_state", normalize)
-    return np.broadcast_to(rows, steps.shape) if repeated else rows
+    if isinstance(given, np.ndarray) and given.ndim == 4 and given.shape[0] > 1 and given.strides[0] == 0:
+        rows = probability_rows("transitions", given[:1], "h s a next_state", normalize)
+        return np.broadcast_to(rows, given.shape)
+    return probability_rows("transitions", given, "h s a next_state", normalize)
 
 
 def positive_integer(name: str, value: object, at_least: int = 1) -> int:
