@@ -162,7 +162,7 @@ def _mdp(head: str, mdp: TabularMDP, draw: bool) -> Shown:
         f"  losses of its own: {'yes' if mdp.losses is not None else 'no'}",
     ]
     if mdp.loss_map is not None:
-        lines.append(f"  one unit of loss is {mdp.loss_map.scale:g} units of reward")
+        lines.append(f"  a loss of 1 stands for a reward of {mdp.loss_map.scale:g}")
     return Shown("\n".join(lines), figure)
 
 

@@ -92,9 +92,9 @@ def probability_rows(name: str, values: ArrayLike, axes: str, normalize: bool = 
             else "it must sum to 1 (pass normalize=True to divide by the sum)"
         )
         raise InvalidInputError(f"the row of {name} {where} sums to {sums[row][0]:.10g}; {fix}".replace("  ", " "))
-    array = array / sums
-    array.setflags(write=False)
-    return array
+    rows: Array = array / sums
+    rows.setflags(write=False)
+    return rows
 
 
 def unit_interval(name: str, values: ArrayLike, axes: str) -> Array:

@@ -67,7 +67,12 @@ class UniformBlocks:
     """
 
     def __init__(
-        self, seed: int, purpose: Purpose, runs: Sequence[int], per_episode: int, episodes_per_block: int = 256
+        self,
+        seed: int,
+        purpose: Purpose,
+        runs: Sequence[int],
+        per_episode: int,
+        episodes_per_block: int = 256,
     ) -> None:
         self._streams = [stream(seed, purpose, run) for run in runs]
         self._numbers = np.empty((episodes_per_block, per_episode, len(self._streams)))
@@ -80,4 +85,5 @@ class UniformBlocks:
                 self._numbers[:, :, column] = generator.random(self._numbers.shape[:2])
             self._next = 0
         self._next += 1
-        return self._numbers[self._next - 1]
+        numbers: NDArray[np.float64] = self._numbers[self._next - 1]
+        return numbers

@@ -6,7 +6,6 @@ from tabpo.environments.delays import (
     ArrayDelays,
     BurstDelays,
     DelayLaw,
-    FileDelays,
     FixedDelays,
     GeometricDelays,
     NoDelays,
@@ -14,6 +13,7 @@ from tabpo.environments.delays import (
     PoissonDelays,
     UniformDelays,
 )
+from tabpo.environments.delays_file import FileDelays
 from tabpo.environments.environment import Environment, RealisedEnvironment
 from tabpo.environments.gymnasium_bridge import gymnasium_mdp, to_gymnasium
 from tabpo.environments.losses import (

@@ -180,7 +180,8 @@ class ParetoDelays:
         beyond = -self.shape * np.log((self.maximum + 1) / self.scale)  # log P(x > maximum + 1) without the condition
         exceeded = np.log1p(rng.random(n_episodes) * np.expm1(beyond))
         x = self.scale * np.exp(-exceeded / self.shape)
-        return np.minimum(x, self.maximum).astype(np.int64)
+        delays: NDArray[np.int64] = np.minimum(x, self.maximum).astype(np.int64)
+        return delays
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,8 @@ class ListedMeans:
 
     def mean(self, k: int) -> Array:
         """Return the mean losses (H, S, A) of episode ``k``."""
-        return self.means[k if self.which is None else self.which[k]]
+        means: Array = self.means[k if self.which is None else self.which[k]]
+        return means
 
 
 class MeansInOrder:

@@ -184,4 +184,5 @@ class _RandomWalks(MeansInOrder):
 
     def _next(self) -> Array:
         moved = self._means + self._sigma * self._rng.standard_normal(self._shape)
-        return 1 - np.abs(1 - np.mod(moved, 2.0))  # mirrors at 0 and 1, however far the step went
+        reflected: Array = 1 - np.abs(1 - np.mod(moved, 2.0))  # mirrors at 0 and 1, however far the step went
+        return reflected

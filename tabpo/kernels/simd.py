@@ -67,7 +67,8 @@ def _generate(builder: Any, parts: dict[str, Any], rows: int, width: int, indexe
     """Emit the loop over the columns with the tile's sums as its loop-carried values."""
     lanes = ir.VectorType(DOUBLE, width) if width > 1 else DOUBLE
     name = f"llvm.fma.v{width}f64" if width > 1 else "llvm.fma.f64"
-    multiply_add = cgutils.get_or_insert_function(builder.module, ir.FunctionType(lanes, [lanes] * 3), name)
+    insert: Any = cgutils.get_or_insert_function
+    multiply_add = insert(builder.module, ir.FunctionType(lanes, [lanes] * 3), name)
     zero = ir.Constant(lanes, [0.0] * width if width > 1 else 0.0)
 
     before = builder.block

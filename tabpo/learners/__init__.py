@@ -76,7 +76,8 @@ def find(kind: str, base_folder: str | Path = ".") -> Callable[..., Learner]:
             )
     if not callable(found):
         raise InvalidInputError(f"{kind!r} is a {type(found).__name__}, not a class or function")
-    return found
+    make: Callable[..., Learner] = found
+    return make
 
 
 def resolve(

@@ -93,7 +93,8 @@ class OREPS:
     def _policy(self) -> Floats:
         reachable = np.where(self.projection.reachable[:, :, None, None], self.log_occupancy, 0.0)
         weights = np.exp(reachable - reachable.max(axis=2, keepdims=True))
-        return weights / weights.sum(axis=2, keepdims=True)
+        policy: Floats = weights / weights.sum(axis=2, keepdims=True)
+        return policy
 
     @property
     def settings(self) -> dict[str, Any]:
