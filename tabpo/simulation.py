@@ -247,12 +247,11 @@ class _Simulation:
             else None
         )
         self.pending: dict[int, list[Feedback]] = defaultdict(list)
-        self.trajectories: dict[int, Trajectory] = {}
         self.lost = 0
         self.total_losses = np.zeros(mdp.shape)
         self.expected_loss = xp.zeros(problem.n_runs)
         self.sampled_loss = xp.zeros(problem.n_runs)
-        self.copy_policies = not getattr(learner, "returns_new_policies", False)
+        self.trusts_learner = getattr(learner, "returns_new_policies", False)
         self.recorded: list[tuple[Floats, Floats, Floats]] = []
 
     def episode(self, k: int) -> None:
@@ -276,8 +275,15 @@ class _Simulation:
 
         self.learner.learn(k, self._arrivals(k, Feedback(k, states, actions, losses, policy, occupancy)))
         if k + 1 == self.checkpoints[len(self.recorded)]:
-            planning.check_policy(policy, f"the learner's policy of episode {k}")
-            self.recorded.append((_numpy(self.expected_loss), _numpy(self.sampled_loss), self.total_losses.copy()))
+            self._record(k, policy)
+
+    def _record(self, k: int, policy: Array) -> None:
+        """Keep the cumulative losses; a learner that is trusted with its policies is checked here."""
+        planning.check_policy(policy, f"the policy that {self._who()}.act({k}) returned")
+        expected = _numpy(self.expected_loss)
+        if not np.isfinite(expected).all():
+            raise TabpoError(f"the expected loss of {self._who()} is not finite after episode {k}: {expected}")
+        self.recorded.append((expected, _numpy(self.sampled_loss), self.total_losses.copy()))
 
     def _policy(self, k: int) -> Array:
         """Return the learner's policy as an array (H, S, A, R) that nobody writes to any more."""
@@ -288,9 +294,12 @@ class _Simulation:
             raise InvalidInputError(
                 f"{self._who()}.act({k}) must return an array (H, S, A, R) = {shape} or {shape[:3]}, got {got}"
             )
-        if policy.ndim == 3:
-            return self.xp.asarray(self.xp.broadcast_to(policy[..., None], shape), copy=True)
-        return self.xp.asarray(policy, copy=True) if self.copy_policies else policy
+        if self.trusts_learner and policy.ndim == 4:
+            return policy
+        fresh = self.xp.empty(shape, dtype=self.xp.float64)  # whatever the layout or the type of what was returned
+        fresh[...] = policy[..., None] if policy.ndim == 3 else policy
+        planning.check_policy(fresh, f"the policy that {self._who()}.act({k}) returned")
+        return fresh
 
     def _check_mass(self, k: int, policy: Array, occupancy: Array) -> None:
         """Raise if the policy is none: probability that leaks or a NaN shows in the mass of the last step's states."""

@@ -135,7 +135,8 @@ class Learner(Protocol):
 
     Its constructor takes the :class:`Problem` and, by keyword, its parameters. Optional attributes that the simulation
     looks for: ``settings``, a dict of resolved parameters to store with the results; ``returns_new_policies = True``,
-    a promise that the arrays which ``act`` returns are not written to later, which spares a copy.
+    a promise that ``act`` returns policies (H, S, A, R) in float64 which are not written to later: it spares a copy of
+    each, and their check at episodes that are not checkpoints.
     """
 
     def act(self, k: int) -> Array:
