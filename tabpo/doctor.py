@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import platform
 import shutil
@@ -11,6 +10,7 @@ import sys
 from dataclasses import dataclass
 
 from tabpo import __version__
+from tabpo.versions import installed_version
 
 NEEDED = (
     "numpy", "scipy", "numba", "pandas", "pyarrow", "pydantic", "matplotlib", "networkx", "typer", "rich", "loky",
@@ -46,7 +46,7 @@ def examine() -> Report:
     """Return what is installed and what is missing; nothing is changed and nothing heavy imported but CuPy."""
     lines = [f"tabpo       {__version__}", f"Python      {platform.python_version()} ({sys.executable})"]
     lines += [f"system      {platform.system()} {platform.machine()}, {_cores()}", "", "needed"]
-    versions = {name: _version(name) for name in NEEDED}
+    versions = {name: installed_version(name) for name in NEEDED}
     lines += [f"  {name:<17} {found or 'MISSING: pip install ' + name}" for name, found in versions.items()]
     lines += ["", "optional"]
     for extra, (packages, purpose) in PARTS.items():
@@ -55,15 +55,8 @@ def examine() -> Report:
     return Report("\n".join(lines) + "\n", all(versions.values()))
 
 
-def _version(package: str) -> str | None:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
-
-
 def _part(extra: str, packages: tuple[str, ...], purpose: str) -> list[str]:
-    found = [_cupy() if name.startswith("cupy") else (name, _version(name)) for name in packages]
+    found = [_cupy() if name.startswith("cupy") else (name, installed_version(name)) for name in packages]
     if all(version for _, version in found):
         told = ", ".join(f"{name} {version}" for name, version in found)
         return [f"  {extra:<17} {told} ({purpose})"]
@@ -72,7 +65,7 @@ def _part(extra: str, packages: tuple[str, ...], purpose: str) -> list[str]:
 
 def _cupy() -> tuple[str, str | None]:
     for name in CUPY:
-        if version := _version(name):
+        if version := installed_version(name):
             return name, version
     return CUPY[0], None
 

@@ -158,7 +158,7 @@ def test_doctor_tells_versions_parts_and_gpu(capsys, monkeypatch):
     assert "CuPy" in out
     from tabpo import doctor
 
-    monkeypatch.setattr(doctor, "_version", lambda package: None)
+    monkeypatch.setattr(doctor, "installed_version", lambda package: None)
     assert main(["doctor"]) == 1
     out = capsys.readouterr().out
     assert "MISSING: pip install numpy" in out

@@ -132,3 +132,11 @@ def test_plain_values_are_the_same_for_equal_ones():
     assert plain({"a": (1.0, 2.5)}) == {"a": [1, 2.5]}
     assert plain(math.inf) == math.inf
     assert plain(print) == "builtins.print"
+
+
+def test_another_gymnasium_makes_other_cells(tmp_path, monkeypatch):
+    lake = 'kind = "gymnasium"\nid = "FrozenLake-v1"\nhorizon = 5'
+    text = CONFIG.replace('kind = "random"\nn_states = 3\nn_actions = 2\nhorizon = 2', lake)
+    before = hashes(tmp_path, text)
+    monkeypatch.setattr("tabpo.sweep.grid.installed_version", lambda package: "99.0")
+    assert not set(hashes(tmp_path, text)) & set(before)

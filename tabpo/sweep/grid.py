@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tabpo.environments import gymnasium_mdp
 from tabpo.errors import InvalidInputError, nearest
 from tabpo.sweep.components import REQUIRED, WRAPPERS, Component, Section, find, fit
 from tabpo.sweep.config import ConfigError, Entry, Experiment, shown
 from tabpo.user_code import contents_hash
+from tabpo.versions import installed_version
 
 
 @dataclass(frozen=True)
@@ -176,8 +178,14 @@ def _part(point: _Point, label: str, base_folder: Path) -> Part:
     settings = {"kind": component.kind, **dict(sorted(settings.items()))}
     if component.source:  # a user's code is its contents, wherever the file lies
         settings |= {"kind": component.kind.rpartition(":")[2], "source": f"sha256:{component.source}"}
+    if package := FROM_PACKAGE.get(component.call):
+        settings["version"] = installed_version(package)
     where = f"{component.section}[{point.index}]"
     return Part(component.section, component.kind, parameters, settings, label, where)
+
+
+FROM_PACKAGE: dict[Callable[..., Any], str] = {gymnasium_mdp: "gymnasium"}
+"""Parts whose numbers another package makes: its version is among the settings."""
 
 
 def plain(value: Any) -> Any:

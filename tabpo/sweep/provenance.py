@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import platform
 import socket
 import subprocess
 import time
 from collections.abc import Mapping
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from tabpo.sweep.cells import Cell
 from tabpo.sweep.grid import plain
+from tabpo.versions import installed_version
 
 VERSIONED = ("tabpo", "numpy", "scipy", "numba", "pandas", "pyarrow", "gymnasium")
 
@@ -38,11 +37,7 @@ def provenance(cell: Cell, resolved: Mapping[str, Any], seconds: float) -> dict[
 
 
 def _versions() -> dict[str, str]:
-    found = {}
-    for name in VERSIONED:
-        with contextlib.suppress(PackageNotFoundError):
-            found[name] = version(name)
-    return found
+    return {name: found for name in VERSIONED if (found := installed_version(name))}
 
 
 def revisions(folder: Path) -> dict[str, str]:
