@@ -132,6 +132,19 @@ def test_projection_of_a_steep_tilt_is_nearly_the_best_policy(scale):
     assert -1e-9 <= excess <= H * np.log(S * A) / scale
 
 
+@pytest.mark.parametrize("seed", [69, 174, 288, 1000, 1001, 1002])
+def test_projection_of_weights_steep_and_sparse(seed):
+    """Single losses in the hundreds or thousands, few successors; the first three left Newton's method astray once."""
+    rng = np.random.default_rng(seed)
+    H, S, A = (int(rng.integers(1, most)) for most in (7, 7, 4))
+    transitions, initial, _ = model(seed, H, S, A, int(rng.integers(1, S + 1)), rng.random() < 0.5)
+    log_weights = -(10 ** rng.uniform(0, 4)) * rng.random((H, S, A))
+    if rng.random() < 0.5:
+        log_weights *= rng.random((H, S, A)) < 0.1
+    q = np.exp(OccupancyProjection(transitions, initial)(log_weights))
+    assert flow_residual(transitions, initial, q) < 1e-8
+
+
 def test_projection_of_an_occupancy_is_itself(rng):
     transitions, initial, _ = model(8, 4, 3, 2)
     q = planning.occupancy(transitions, initial, random_policy(rng, 4, 3, 2, 1)[..., 0])

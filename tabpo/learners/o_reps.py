@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 from scipy.special import logsumexp
 
 from tabpo import planning
@@ -15,6 +15,7 @@ from tabpo.errors import InvalidInputError, TabpoError
 from tabpo.learners.protocol import Arrivals, Problem, per_run
 
 Floats = NDArray[np.float64]
+Derivatives = Callable[[Floats, float], tuple[Floats, Floats]]
 
 
 @dataclass(frozen=True)
@@ -152,55 +153,69 @@ class OccupancyProjection:
         target[0] = self.initial
         target_flow = target.ravel()[self.index]
 
-        def dual(v: Floats) -> tuple[float, Floats, Floats]:
-            value, gradient = -float(target_flow @ v), -target_flow
-            hessian = np.zeros((v.size, v.size))
+        def derivatives(v: Floats, power: float) -> tuple[Floats, Floats]:
+            """Return the dual's gradient and Hessian for the weights to a power."""
+            gradient, hessian = -target_flow, np.zeros((v.size, v.size))
             for features, base in zip(self.features, start, strict=True):
-                exponents = base + features @ v
-                log_total = logsumexp(exponents)
-                q = np.exp(exponents - log_total)
+                exponents = power * base + features @ v
+                q = np.exp(exponents - logsumexp(exponents))
                 mean = features.T @ q
-                value += float(log_total)
                 gradient = gradient + mean
                 hessian += (features.T * q) @ features - np.outer(mean, mean)
-            return value, gradient, hessian
+            return gradient, hessian
 
-        v = self._minimise(dual, np.zeros(self.index.size))
+        v = self._minimise(derivatives, np.zeros(self.index.size))
         result = np.full(log_weights.shape, -np.inf)
         for h, (features, base) in enumerate(zip(self.features, start, strict=True)):
             exponents = base + features @ v
             result[h][self.reachable[h]] = (exponents - logsumexp(exponents)).reshape(-1, log_weights.shape[2])
         return result
 
-    def _minimise(self, dual: Any, start: Floats) -> Floats:
-        """Return the minimiser of the dual: Newton's method, after SciPy's trust-region one if it fails from afar."""
-        v, imbalance = self._newton(dual, start)
-        if imbalance > self.tolerance:
-            solution = minimize(  # type: ignore[call-overload]
-                lambda x: dual(x)[:2], start, jac=True, hess=lambda x: dual(x)[2], method="trust-exact"
-            )
-            v, imbalance = self._newton(dual, np.asarray(solution.x))
-        if not imbalance <= self.tolerance:
+    def _minimise(self, derivatives: Derivatives, start: Floats) -> Floats:
+        """Return the minimiser of the dual: Newton's method, along growing powers of the weights if it fails at once.
+
+        At the power 0 the weights are 1, and Newton's method converges from afar; where the weights are steep, the
+        multipliers grow in proportion to the power, so that those of a power are a good start for the next one.
+        """
+        v, imbalance = self._newton(derivatives, start, 1.0)
+        if imbalance <= self.tolerance:
+            return v
+        v, imbalance = self._newton(derivatives, start, 0.0)
+        power, step = 0.0, 2.0**-10
+        while imbalance <= self.tolerance and power < 1.0 and step > 2.0**-30:
+            further = min(power + step, 1.0)
+            guess = v * (further / power) if power > 0 else v
+            found, left = self._newton(derivatives, guess, further)
+            if left <= self.tolerance:
+                v, power, step = found, further, 2.0 * step
+            else:
+                step /= 4.0
+        if not (imbalance <= self.tolerance and power == 1.0):
             raise TabpoError(
-                f"the dual of the occupancy projection was left with an imbalance of flow of {imbalance:.2g} "
-                f"(asked: {self.tolerance:.2g}); a smaller step_size makes the problem easier"
+                f"the dual of the occupancy projection was solved for the weights to the power {power:.3g} only, with "
+                f"the flow balanced to {self.tolerance:.2g}; a smaller step_size makes the problem easier"
             )
         return v
 
-    def _newton(self, dual: Any, v: Floats, most_steps: int = 20) -> tuple[Floats, float]:
+    def _newton(self, derivatives: Derivatives, v: Floats, power: float, most_steps: int = 20) -> tuple[Floats, float]:
         """Return where Newton steps on the flow equations lead while they improve, and the imbalance left there.
 
+        Along a step of length t the imbalance is at first multiplied by 1 - t, so that a short enough one improves.
         Adding a constant to a step's multipliers changes nothing, so the Hessian is singular: least squares.
         """
-        _, gradient, hessian = dual(v)
+        gradient, hessian = derivatives(v, power)
         imbalance = float(np.abs(gradient).max())
         for _ in range(most_steps):
             if imbalance <= self.tolerance:
                 break
-            further = v - np.linalg.lstsq(hessian, gradient, rcond=1e-13)[0]
-            _, gradient, hessian = dual(further)
-            largest = float(np.abs(gradient).max())
-            if not largest < imbalance:
+            direction = np.linalg.lstsq(hessian, gradient, rcond=1e-13)[0]
+            for length in (1.0, 0.5, 0.25, 0.125, 0.0625, 0.015625):
+                further = v - length * direction
+                gradient, hessian = derivatives(further, power)
+                largest = float(np.abs(gradient).max())
+                if largest < imbalance:
+                    break
+            else:
                 break
             v, imbalance = further, largest
         return v, imbalance
