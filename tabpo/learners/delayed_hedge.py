@@ -50,6 +50,8 @@ class DelayedHedge:
     returns_new_policies = True
 
     def __init__(self, problem: Problem, **parameters: Any) -> None:
+        if problem.xp is not np:
+            raise InvalidInputError("delayed_hedge keeps its weights in NumPy: simulate it with NumPy arrays")
         self.step_size, self.exploration = DelayedHedgeParameters(**parameters).resolve(problem)
         self.shape = (*problem.mdp.shape, problem.n_runs)
         occupancies = deterministic_occupancies(problem)
@@ -100,7 +102,7 @@ def deterministic_occupancies(problem: Problem) -> Array:
         If there are more than 10^5 deterministic policies.
     """
     H, S, A = problem.mdp.shape
-    if H * S * np.log(A) > np.log(MOST_POLICIES):
+    if A ** (H * S) > MOST_POLICIES:
         raise InvalidInputError(
             f"delayed_hedge keeps a weight for each of the A^(H S) = {A}^{H * S} deterministic policies; "
             f"it is for at most {MOST_POLICIES:,}"
