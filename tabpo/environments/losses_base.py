@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, get_args
@@ -75,7 +76,7 @@ class ListedMeans:
         return means
 
 
-class MeansInOrder:
+class MeansInOrder(ABC):
     """Mean losses that are made one after the other from a generator's numbers, and not kept.
 
     Memory does not grow with K. Asking for an earlier position starts again from a copy of the generator, so that
@@ -103,11 +104,13 @@ class MeansInOrder:
     def _position_of(self, k: int) -> int:
         return k
 
+    @abstractmethod
     def _first(self) -> Array:
-        raise NotImplementedError
+        """Return the means at position 0."""
 
+    @abstractmethod
     def _next(self) -> Array:
-        raise NotImplementedError
+        """Return the means at the next position."""
 
 
 def check_noise(noise: object) -> None:
