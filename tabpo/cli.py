@@ -39,6 +39,7 @@ class Kind(StrEnum):
     regret = "regret"
     per_episode = "per-episode"
     delay = "delay"
+    setting = "setting"
 
 
 class TableFormat(StrEnum):
@@ -227,6 +228,9 @@ def plot(
     scale: Annotated[str | None, typer.Option(help="linear, log or symlog.")] = None,
     band: Annotated[str | None, typer.Option(help="t, bootstrap, percentile, simultaneous or none.")] = None,
     abscissa: Annotated[str | None, typer.Option(help="Of delay: total_delay or episodes_plus_delay.")] = None,
+    setting: Annotated[
+        str | None, typer.Option(help="Of setting: its abscissa, such as learner.step_size or n_episodes.")
+    ] = None,
     level: Annotated[float | None, typer.Option(help="Level of the intervals over runs; default 0.95.")] = None,
     width: Annotated[str | None, typer.Option(help="one-column, two-column or inches.")] = None,
     only: Only = None,
@@ -241,7 +245,8 @@ def plot(
     if kind is not None and kind.value != configured:
         configured, chosen = kind.value, {}
     told = {"metric": metric, "scale": scale, "abscissa": abscissa, "level": level, "width": _width(width)}
-    told["method" if configured == "delay" else "band"] = band
+    told["setting"] = setting
+    told["method" if configured in ("delay", "setting") else "band"] = band
     chosen |= {name: value for name, value in told.items() if value is not None}
     chosen |= _filters(only) | ({"partial": True} if partial else {})
     figure = figures.draw(stored, configured, **chosen)

@@ -189,7 +189,7 @@ def test_looks_do_not_depend_on_company_or_order():
 
 
 def test_a_grid_over_a_learner_has_shades_of_its_colour():
-    found = looks(["dapo (step_size=0.01)", "dapo (step_size=0.1)", "Ours"], ["dapo", "dapo", "dapo"])
+    found = looks(["DAPO (step_size=0.01)", "DAPO (step_size=0.1)", "DAPO (step_size=1)"], ["dapo", "dapo", "dapo"])
     hues = [matplotlib.colors.rgb_to_hsv(matplotlib.colors.to_rgb(look.colour))[0] for look in found.values()]
     assert np.ptp(hues) < 0.02
     assert len({(look.colour, str(look.line)) for look in found.values()}) == 3

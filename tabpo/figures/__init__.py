@@ -6,6 +6,7 @@ from tabpo.figures.delay import delay_slopes, regret_against_delay
 from tabpo.figures.kinds import KINDS, draw
 from tabpo.figures.regret import per_episode_regret, regret
 from tabpo.figures.sequences import delay_law, loss_sequence
+from tabpo.figures.setting import regret_against_setting, setting_slopes
 from tabpo.figures.structure import structure
 from tabpo.figures.tables import final_table, render
 
@@ -21,8 +22,10 @@ __all__ = [
     "per_episode_regret",
     "regret",
     "regret_against_delay",
+    "regret_against_setting",
     "render",
     "save",
+    "setting_slopes",
     "structure",
     "style",
 ]

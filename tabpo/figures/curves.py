@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -11,7 +11,7 @@ from matplotlib.patches import Patch
 from numpy.typing import ArrayLike, NDArray
 
 from tabpo.errors import InvalidInputError, unknown
-from tabpo.figures.palette import Look, looks
+from tabpo.figures.palette import Look, looks, without_values
 from tabpo.statistics import METHODS, interval, simultaneous_band
 
 Array = NDArray[np.float64]
@@ -56,6 +56,8 @@ class Curve:
         D = sum of the delays, in episodes.
     kind : str
         The registered name of the learner, where the label says something else.
+    settings : mapping
+        By column name, such as ``learner.step_size``.
     """
 
     learner: str
@@ -67,6 +69,7 @@ class Curve:
     n_episodes: int = 0
     total_delay: float = float("nan")
     kind: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         episodes = np.asarray(self.episodes, dtype=np.float64)
@@ -83,6 +86,11 @@ class Curve:
             object.__setattr__(self, name, value)
         object.__setattr__(self, "n_episodes", self.n_episodes or int(episodes[-1]))
         object.__setattr__(self, "kind", self.kind or self.learner)
+
+    @property
+    def law(self) -> str:
+        """The label of the delays without the numbers that a grid runs over: the delay law."""
+        return without_values(self.delays)
 
     @property
     def n_runs(self) -> int:
@@ -110,18 +118,23 @@ def curves_of(source: HasCurves | Iterable[Curve], metric: str = "regret", **fil
     return found
 
 
-def looks_of(source: Any, curves: Iterable[Curve]) -> dict[str, Look]:
+def looks_of(source: Any, curves: Iterable[Curve], dropped: Sequence[str] = ()) -> dict[str, Look]:
     """Return the learners' looks: those that they have in a figure of all of the source's learners.
 
-    A figure of some learners so shows each as the figure of all of them does.
+    A figure of some learners so shows each as the figure of all of them does. ``dropped`` are grid parameters whose
+    values the curves' labels have lost, since an axis shows them.
     """
-    kinds = {one.learner: one.kind for one in curves}
+    told = {one.learner: (one.kind, one.settings) for one in curves}
     manifest = getattr(source, "manifest", None)
     if manifest is not None and "learner" in manifest:
-        kind = "learner.kind" if "learner.kind" in manifest else "learner"
-        columns = manifest["learner"], manifest[kind]
-        kinds |= dict(zip(*(column.astype(str) for column in columns), strict=True))
-    return looks(kinds, kinds.values())
+        columns = [str(name) for name in manifest.columns if str(name).startswith("learner.")]
+        rows = manifest[["learner", *columns]].drop_duplicates("learner")
+        for label, *values in rows.itertuples(index=False, name=None):
+            settings = dict(zip(columns, values, strict=True))
+            name = without_values(str(label), *dropped) if dropped else str(label)
+            told[name] = (str(settings.get("learner.kind", label)), settings)
+    kinds, all_settings = zip(*told.values(), strict=True) if told else ((), ())
+    return looks(told, kinds, all_settings)
 
 
 def band_of(values: Array, band: str, level: float) -> tuple[Array, Array, Array]:
@@ -168,7 +181,8 @@ def _curve(key: Any, episodes: ArrayLike, values: ArrayLike) -> Curve:
     told = {name: _entry(key, name) for name in names}
     kind = told.pop("learner.kind")
     given = {name: value for name, value in told.items() if value is not None}
-    return Curve(episodes=episodes, values=values, kind=kind or "", **given)  # type: ignore[arg-type]
+    settings = key if isinstance(key, Mapping) else getattr(key, "settings", {})
+    return Curve(episodes=episodes, values=values, kind=kind or "", settings=settings, **given)  # type: ignore[arg-type]
 
 
 def _entry(key: Any, name: str) -> Any:

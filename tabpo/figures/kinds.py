@@ -12,12 +12,14 @@ from tabpo.figures.canvas import WIDTHS, PaperFigure
 from tabpo.figures.curves import BANDS, METRICS, Curve, HasCurves
 from tabpo.figures.delay import ABSCISSAS, regret_against_delay
 from tabpo.figures.regret import per_episode_regret, regret
+from tabpo.figures.setting import regret_against_setting
 from tabpo.statistics import METHODS
 
 KINDS: dict[str, Callable[..., PaperFigure]] = {
     "regret": regret,
     "per-episode": per_episode_regret,
     "delay": regret_against_delay,
+    "setting": regret_against_setting,
 }
 
 CHOICES: dict[str, Iterable[str]] = {
@@ -27,19 +29,20 @@ CHOICES: dict[str, Iterable[str]] = {
     "method": METHODS,
     "abscissa": ABSCISSAS,
 }
+EXAMPLES = {"setting": ", such as learner.step_size or n_episodes"}
 FILTERS = ("mdp", "losses", "delays", "learner", "n_episodes", "partial")
 
 
 def draw(results: HasCurves | Iterable[Curve], kind: str = "regret", **options: Any) -> PaperFigure:
-    """Return a figure by the name of its kind: ``"regret"``, ``"per-episode"`` or ``"delay"``.
+    """Return a figure by the name of its kind: ``"regret"``, ``"per-episode"``, ``"delay"`` or ``"setting"``.
 
     Parameters
     ----------
     results : Results or iterable of Curve
     kind : str
     **options
-        Of :func:`tabpo.figures.regret`, :func:`~tabpo.figures.per_episode_regret` or
-        :func:`~tabpo.figures.regret_against_delay`.
+        Of :func:`tabpo.figures.regret`, :func:`~tabpo.figures.per_episode_regret`,
+        :func:`~tabpo.figures.regret_against_delay` or :func:`~tabpo.figures.regret_against_setting`.
 
     Raises
     ------
@@ -59,7 +62,13 @@ def check(kind: str, options: Mapping[str, Any]) -> None:
     """
     if not isinstance(kind, str) or kind not in KINDS:
         raise unknown("kind of figure", kind, KINDS)
-    known = [name for name, one in inspect.signature(KINDS[kind]).parameters.items() if one.kind is one.KEYWORD_ONLY]
+    parameters = {
+        name: one for name, one in inspect.signature(KINDS[kind]).parameters.items() if one.kind is one.KEYWORD_ONLY
+    }
+    known = list(parameters)
+    for name, one in parameters.items():
+        if one.default is one.empty and name not in options:
+            raise InvalidInputError(f"figure {kind!r} needs the option {name!r}{EXAMPLES.get(name, '')}")
     for name, value in options.items():
         # A dotted name filters by a setting, such as learner.step_size.
         if name not in known and name not in FILTERS and "." not in name:

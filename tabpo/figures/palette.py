@@ -1,6 +1,6 @@
 """One look per learner, the same in every figure.
 
-Colours are those of Okabe and Ito (2008) and of Tol's muted scheme (2021), told apart with the common colour
+Colours are mostly those of Okabe and Ito (2008) and of Tol's muted scheme (2021), told apart with the common colour
 vision deficiencies; line styles and markers tell the learners apart in greyscale.
 """
 
@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import colorsys
 import hashlib
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 from matplotlib.colors import to_hex, to_rgb
 
 SOLID: Any = "-"
@@ -63,30 +65,62 @@ LOOKS: dict[str, Look] = {
 }
 """The built-in learners' looks; they are part of what a reader learns from a paper, and do not change."""
 
+ABLATIONS: dict[tuple[str, str, bool], Look] = {
+    ("dapo", "adapt", False): Look("#E69F00", DASHED, "v"),
+    ("dapo", "bonus", False): Look("#882255", DASH_DOT, "P"),
+    ("dapo", "implicit_exploration", False): Look("#117733", LONG_DASHED, "d"),
+    ("dapo", "dilation", True): Look("#44AA99", DASH_DOT_DOT, ">"),
+}
+"""The looks of a learner with one part switched off or on: (learner, parameter, value)."""
+
+_SAID: dict[str, tuple[str, str, bool]] = {
+    "no ratio": ("dapo", "adapt", False),
+    "no delay-adapted ratio": ("dapo", "adapt", False),
+    "no bonus": ("dapo", "bonus", False),
+    "no ix": ("dapo", "implicit_exploration", False),
+    "no implicit exploration": ("dapo", "implicit_exploration", False),
+    "dilated": ("dapo", "dilation", True),
+    "dilated bonus": ("dapo", "dilation", True),
+}
+"""What labels call the ablations, where nothing but the label is known."""
+
 SPARE: tuple[Look, ...] = (
-    Look("#E69F00", DASHED, "v"),
-    Look("#56B4E9", DASH_DOT, "P"),
-    Look("#882255", SOLID, "p"),
-    Look("#999933", LONG_DASHED, "<"),
-    Look("#332288", DASH_DOT, "h"),
-    Look("#44AA99", DASHED, ">"),
-    Look("#AA4499", DASH_DOT_DOT, "d"),
-    Look("#661100", SOLID, "X"),
-    Look("#117733", DOTTED, "8"),
-    Look("#7B5FC0", LONG_DASHED, "H"),
+    Look("#56B4E9", DASH_DOT, "<"),
+    Look("#999933", LONG_DASHED, "p"),
+    Look("#332288", DASH_DOT_DOT, "h"),
+    Look("#AA4499", DASHED, "H"),
+    Look("#661100", DASH_DOT, "X"),
+    Look("#7B5FC0", SOLID, "8"),
+    Look("#CC6677", LONG_DASHED, "^"),
+    Look("#A6761D", DASH_DOT_DOT, "D"),
+    Look("#BBCC33", DASHED, "s"),
+    Look("#EE3377", SOLID, "v"),
 )
-"""Looks of learners that are not built in: each name has its own first choice."""
+"""Looks of all other learners and settings: each name has its own first choice."""
 
 _LINES = (SOLID, DASHED, DASH_DOT, LONG_DASHED, DASH_DOT_DOT, DOTTED)
 
 
-def looks(labels: Iterable[str], kinds: Iterable[str] | None = None) -> dict[str, Look]:
+@dataclass(frozen=True)
+class _Entry:
+    """A learner but for the numbers that a grid runs over: what has a hue of its own."""
+
+    kind: str
+    name: str
+    switched: frozenset[tuple[str, bool]]
+
+
+def looks(
+    labels: Iterable[str],
+    kinds: Iterable[str] | None = None,
+    settings: Iterable[Mapping[str, Any]] | None = None,
+) -> dict[str, Look]:
     """Return the look of each learner label.
 
-    A built-in learner (``"dapo"``) always has its own. Points of a grid over one learner (``"dapo
-    step_size=0.1"``) share its hue and marker and differ in lightness, line and filling. Another name takes
-    the spare look that its hash points to, so that it keeps it from figure to figure unless two such names in
-    one figure collide.
+    A built-in learner (``"dapo"``) always has its own, and so has each of its ablations. Points of a grid of numbers
+    over one learner (``"dapo (step_size=0.1)"``) share its hue and marker and differ in lightness, line and filling.
+    Any other learner, and a second setting of a built-in one, takes the spare look that its name's hash points to, so
+    that it keeps it from figure to figure unless two such names in one figure collide.
 
     Parameters
     ----------
@@ -94,40 +128,107 @@ def looks(labels: Iterable[str], kinds: Iterable[str] | None = None) -> dict[str
         Learner labels; the order does not matter.
     kinds : iterable of str, optional
         The registered name of each label's learner, where labels say something else.
+    settings : iterable of mappings, optional
+        Each label's parameters, such as ``{"learner.adapt": False}``; they, and not labels, then tell the ablations.
     """
     listed = list(labels)
-    kind_of = dict(zip(listed, kinds if kinds is not None else listed, strict=True))
-    families: dict[str, list[str]] = {}
-    for label in sorted(kind_of):
-        families.setdefault(_family(label, kind_of[label]), []).append(label)
-    bases = _bases(sorted(families))
-    found: dict[str, Look] = {}
-    for family, members in families.items():
-        for place, label in enumerate(members):
-            found[label] = _variant(bases[family], place, len(members))
-    return found
+    all_kinds = list(kinds) if kinds is not None else listed
+    all_settings = list(settings) if settings is not None else [{} for _ in listed]
+    entries = {
+        label: _entry(label, kind, told) for label, kind, told in zip(listed, all_kinds, all_settings, strict=True)
+    }
+    members: dict[_Entry, list[str]] = {}
+    for label in sorted(entries, key=_in_order):
+        members.setdefault(entries[label], []).append(label)
+    bases = _bases(list(members))
+    return {
+        label: _variant(bases[entry], place, len(inside))
+        for entry, inside in members.items()
+        for place, label in enumerate(inside)
+    }
 
 
-def _family(label: str, kind: str) -> str:
-    for name in (kind, label.split(" ")[0].split(",")[0].split("(")[0]):
-        name = name.lower().replace("-", "_")
-        if name in LOOKS:
-            return name
-    return kind if kind != label else label.split(" ")[0]
+def without_values(label: str, *keys: str) -> str:
+    """Return a label without the grid values that it ends in: all the numbers, or those of the keys.
+
+    ``"dapo (adapt=false, step_size=0.1)"`` becomes ``"dapo (adapt=false)"``.
+    """
+    found = _VALUES.fullmatch(label)
+    if not found:
+        return label
+    pairs = [one.split("=", 1) for one in found["values"].split(", ")]
+    kept = [f"{key}={value}" for key, value in pairs if (key not in keys if keys else not _is_number(value))]
+    return f"{found['name']} ({', '.join(kept)})" if kept else found["name"]
 
 
-def _bases(families: list[str]) -> dict[str, Look]:
-    bases = {family: LOOKS[family] for family in families if family in LOOKS}
-    free = list(SPARE)
-    for family in families:
-        if family in bases:
+_VALUES = re.compile(r"(?P<name>.*\S) \((?P<values>\w+=[^,()]*(, \w+=[^,()]*)*)\)")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _in_order(label: str) -> tuple[Any, ...]:
+    """Return a sorting key under which ``step_size=2`` precedes ``step_size=10``."""
+    parts = re.split(r"(?<==)([^,()]*)", label)
+    return tuple((0, float(part), "") if _is_number(part) else (1, 0.0, part) for part in parts)
+
+
+def _entry(label: str, kind: str, settings: Mapping[str, Any]) -> _Entry:
+    name = without_values(label)
+    built_in = kind if kind in LOOKS and not _is_text(settings.get("learner.source")) else ""
+    if kind == label:
+        built_in = next((one for one in (_plain(name), _plain(re.split("[ ,(]", name)[0])) if one in LOOKS), "")
+    switched = set()
+    for learner, parameter, value in ABLATIONS:
+        told = settings.get(f"learner.{parameter}")
+        given = isinstance(told, (bool, np.bool_)) and bool(told) == value
+        if built_in in (learner, "") and (given or f"{parameter}={str(value).lower()}" in label):
+            switched.add((parameter, value))
+    said = _SAID.get(name.lower())
+    if said and not settings and kind in (label, said[0]):
+        built_in, switched = said[0], {said[1:]}
+    return _Entry(built_in or ("" if kind == label else kind), name, frozenset(switched if built_in else ()))
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and value != ""
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("-", "_").replace(" ", "_")
+
+
+def _bases(entries: list[_Entry]) -> dict[_Entry, Look]:
+    bases: dict[_Entry, Look] = {}
+    for kind in LOOKS:
+        for entry in _plainest(one for one in entries if one.kind == kind and not one.switched):
+            bases[entry] = LOOKS[kind]
+    for key, look in ABLATIONS.items():
+        for entry in _plainest(one for one in entries if one.kind == key[0] and one.switched == {key[1:]}):
+            bases[entry] = look
+    taken: dict[int, int] = {}
+    for entry in sorted(entries, key=lambda one: one.name):
+        if entry in bases:
             continue
-        free = free or list(SPARE)  # more than ten: repeat, rather than invent colours nobody can tell apart
-        first = int.from_bytes(hashlib.sha256(family.encode()).digest()[:8], "big") % len(SPARE)
-        wanted = [SPARE[(first + step) % len(SPARE)] for step in range(len(SPARE))]
-        bases[family] = next(look for look in wanted if look in free)
-        free.remove(bases[family])
+        first = int.from_bytes(hashlib.sha256(entry.name.encode()).digest()[:8], "big")
+        wanted = [(first + step) % len(SPARE) for step in range(len(SPARE))]
+        place = min(wanted, key=lambda one: taken.get(one, 0))
+        turn = taken[place] = taken.get(place, 0) + 1
+        # More than ten: another line of the same colour, rather than colours that nobody can tell apart.
+        line = _LINES[(_LINES.index(SPARE[place].line) + 2 * (turn - 1)) % len(_LINES)]
+        bases[entry] = replace(SPARE[place], line=line, filled=turn % 2 == 0)
     return bases
+
+
+def _plainest(entries: Iterable[_Entry]) -> list[_Entry]:
+    """Return the entry that has the learner's own look, if any: the one named as the learner, else the shortest."""
+    ranked = sorted(entries, key=lambda one: (_plain(one.name) != one.kind, len(one.name), one.name))
+    return ranked[:1]
 
 
 def _variant(base: Look, place: int, n_members: int) -> Look:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -128,11 +129,7 @@ def per_episode_regret(
 
 
 def _per_episode(curve: Curve) -> Curve:
-    values = curve.values / curve.episodes[:, None]
-    return Curve(
-        curve.learner, curve.episodes, values, curve.mdp, curve.losses, curve.delays,
-        curve.n_episodes, curve.total_delay, curve.kind,
-    )  # fmt: skip
+    return replace(curve, values=curve.values / curve.episodes[:, None])
 
 
 class _Options:
@@ -196,7 +193,7 @@ def _draw_panel(axes: Axes, facet: Facet, looks: dict[str, Look], options: _Opti
         if n_drawn == 0:
             continue
         # Few markers, and those of different curves side by side.
-        every = (0.03 + 0.15 * place / len(facet.curves), 0.15) if n_drawn > 8 else None
+        every = (0.04 + 0.36 * place / len(facet.curves), 0.36) if n_drawn > 8 else None
         axes.plot(curve.episodes, mean, markevery=every, zorder=3, **look.line_style())
         if np.isfinite(upper).any():
             axes.fill_between(curve.episodes, lower, upper, color=look.colour, alpha=0.2, linewidth=0, zorder=2)
