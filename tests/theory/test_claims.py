@@ -122,9 +122,9 @@ PLANTED = {
         {"left": lambda i: sum(value for key, value in Process(i).roles().items() if key != "bias_2")},
     ),
     "BIAS2 is BIAS1": ("dapo_bias_2", {"left": lambda i: Process(i).roles()["bias_1"]}),
-    "mirror descent with a tenth of the bound": (
+    "mirror descent with a thirtieth of the bound": (
         "delayed_mirror_descent",
-        {"right": lambda i: scaled("delayed_mirror_descent", 0.1).right(i)},
+        {"right": lambda i: scaled("delayed_mirror_descent", 0.03).right(i)},
     ),
     "stability of DAPO's step without the arrivals": (
         "dapo_step_stability",
