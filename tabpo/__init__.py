@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from tabpo import environments, estimators, figures, kernels, learners, planning, statistics, sweep
+    from tabpo import environments, estimators, figures, kernels, learners, planning, statistics, sweep, theory
     from tabpo.environments import Environment
     from tabpo.errors import InvalidInputError, MissingPartError, TabpoError
     from tabpo.mdp import LossMap, TabularMDP
     from tabpo.simulation import SimulationResult, simulate
     from tabpo.sweep import open_results, run_experiment
 
-_MODULES = ("environments", "estimators", "figures", "kernels", "learners", "planning", "statistics", "sweep")
+_MODULES = ("environments", "estimators", "figures", "kernels", "learners", "planning", "statistics", "sweep", "theory")
 _NAMES = {
     "Environment": "tabpo.environments",
     "InvalidInputError": "tabpo.errors",
@@ -52,6 +52,7 @@ __all__ = [
     "simulate",
     "statistics",
     "sweep",
+    "theory",
 ]
 
 
