@@ -266,13 +266,14 @@ def _width(text: str | None) -> str | float | None:
 def _print_slopes(stored: Results, chosen: dict[str, Any]) -> None:
     from tabpo.figures import delay_slopes
 
-    ours = ("method", "slopes", "across", "down", "share_y", "width")
+    ours = ("method", "slopes", "share_y", "width")
     slopes = delay_slopes(stored, **{name: value for name, value in chosen.items() if name not in ours})
-    varying = [name for name in ("mdp", "losses", "n_episodes") if slopes[name].nunique() > 1]
+    before = slopes.columns[: slopes.columns.get_loc("learner")]
+    varying = [name for name in before if slopes[name].nunique() > 1]
     texts = slopes[[*varying, "learner"]].astype(str)
-    texts["Slope"] = ["none" if slope != slope else f"{slope:.3f}" for slope in slopes["slope"]]
+    texts["Slope"] = ["none" if slope != slope else f"{round(slope, 3) + 0.0:.3f}" for slope in slopes["slope"]]
     texts["Interval"] = [
-        "none" if low != low else f"[{low:.3f}, {high:.3f}]"
+        "none" if low != low else f"[{round(low, 3) + 0.0:.3f}, {round(high, 3) + 0.0:.3f}]"
         for low, high in zip(slopes["lower"], slopes["upper"], strict=True)
     ]
     _print_table(texts, ("Slope", "Interval"))

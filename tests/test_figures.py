@@ -18,7 +18,7 @@ from matplotlib.patches import FancyArrowPatch
 from tabpo import figures
 from tabpo.errors import InvalidInputError
 from tabpo.figures import Curve
-from tabpo.figures.palette import LOOKS, SPARE, looks
+from tabpo.figures.palette import ABLATIONS, LOOKS, SPARE, looks, without_values
 from tabpo.figures.sequences import outstanding
 from tabpo.mdp import TabularMDP
 from tabpo.statistics import interval, simultaneous_band
@@ -170,13 +170,162 @@ def test_delay_zero_is_told_of_or_shown_on_the_other_abscissa():
     np.testing.assert_allclose(drawn(figure, LOOKS["dapo"].colour).get_xdata(), [1000, 11_000, 101_000])
 
 
+def test_delay_laws_make_panels_and_slopes_of_their_own():
+    curves = []
+    for law, power in (("fixed", 0.5), ("geometric", 1.0)):
+        for d in (10.0, 100.0):
+            told = {"delays": f"{law} (mean={d:g})", "total_delay": d * 1000}
+            curves.append(curve(scale=d**power, **told))
+    figure = figures.regret_against_delay(curves, across=["law"])
+    assert [axes.get_title() for axes in figure.axes] == ["fixed", "geometric"]
+    table = figures.delay_slopes(curves, across=["law"])
+    assert table["law"].tolist() == ["fixed", "geometric"]
+    assert table["slope"].to_numpy() == pytest.approx([0.5, 1.0])
+
+
+# Regret against a setting
+
+
+def tuned(step_sizes=(0.01, 0.1, 1.0), learners=("DAPO", "no ratio"), delays=("fixed",)):
+    """Final regret (1 + log10(10 step size)^2) 100, least at 0.1; and a level of 500."""
+    found = []
+    for delay in delays:
+        for name, step in itertools.product(learners, step_sizes):
+            settings = {"learner.step_size": step, "learner.adapt": name == "DAPO", "mdp.horizon": 5}
+            label = f"{name} (step_size={step:g})"
+            height = 100 * (1 + np.log10(10 * step) ** 2) * np.array([0.9, 1.0, 1.1])
+            found.append(Curve(label, [1, 50], [height / 50, height], delays=delay, kind="dapo", settings=settings))
+        found.append(Curve("uniform", [1, 50], [[10.0] * 3, [500.0] * 3], delays=delay, settings={"mdp.horizon": 5}))
+    return found
+
+
+def test_setting_figure_has_a_line_per_entry_and_a_level_for_what_has_no_such_setting():
+    figure = figures.regret_against_setting(tuned(), setting="step_size")
+    (axes,) = figure.axes
+    assert axes.get_xscale() == "log"
+    assert axes.get_xlabel() == r"Step size $\eta$"
+    line = drawn(figure, LOOKS["dapo"].colour)
+    np.testing.assert_allclose(line.get_xdata(), [0.01, 0.1, 1.0])
+    np.testing.assert_allclose(line.get_ydata(), [200, 100, 200])
+    ablation = drawn(figure, ABLATIONS["dapo", "adapt", False].colour)
+    np.testing.assert_allclose(ablation.get_ydata(), [200, 100, 200])
+    np.testing.assert_allclose(drawn(figure, LOOKS["uniform"].colour).get_ydata(), 500)
+    filled = [one for one in axes.lines if one.get_markerfacecolor() == LOOKS["dapo"].colour]
+    lowest = [one for one in filled if one.get_marker() == "o"]
+    assert [(*one.get_xdata(), *one.get_ydata()) for one in lowest] == [(0.1, pytest.approx(100))]
+    assert [text.get_text() for text in figure.legends[-1].get_texts()] == ["DAPO", "no ratio", "uniform"]
+
+
+def test_setting_bars_are_the_intervals():
+    curves = tuned()
+    figure = figures.regret_against_setting(
+        curves, setting="learner.step_size", learner="DAPO (step_size=1)", level=0.9
+    )
+    _, lower, upper = interval(np.array([180.0, 200.0, 220.0]), 0.9)
+    (bars,) = figure.axes[0].collections
+    assert bars.get_segments()[0][:, 1] == pytest.approx([float(lower), float(upper)])
+
+
+def test_settings_of_delays_and_lengths_make_an_axis_and_no_panels():
+    curves = [
+        curve(delays=f"geometric (mean={mean})", n_episodes=1000, settings={"delays.mean": mean}, scale=mean**0.5)
+        for mean in (10, 100)
+    ]
+    (axes,) = figures.regret_against_setting(curves, setting="mean").axes
+    np.testing.assert_allclose(axes.lines[0].get_xdata(), [10, 100])
+    lengths = [Curve("dapo", [10, K], [[1.0, 2.0], [K**0.5, 2 * K**0.5]], kind="dapo") for K in (100, 400, 1600)]
+    figure = figures.regret_against_setting(lengths, setting="n_episodes", scale="log")
+    assert "slope 0.50" in figure.legends[-1].get_texts()[0].get_text()
+    table = figures.setting_slopes(lengths, setting="n_episodes")
+    assert table[["points", "runs"]].to_numpy().tolist() == [[3, 2]]
+    assert table["slope"].to_numpy() == pytest.approx([0.5])
+
+
+def test_early_checkpoints_can_be_left_out():
+    figure = figures.regret([curve()], scale="log", first_episode=100)
+    assert drawn(figure, LOOKS["dapo"].colour).get_xdata().min() >= 100
+
+
 # Looks
 
 
 def test_built_in_learners_differ_in_colour_line_and_marker():
     for part in ("colour", "line", "marker"):
         assert len({str(getattr(look, part)) for look in LOOKS.values()}) == len(LOOKS)
-    assert len({look.colour for look in (*LOOKS.values(), *SPARE)}) == len(LOOKS) + len(SPARE)
+    every = (*LOOKS.values(), *ABLATIONS.values(), *SPARE)
+    assert len({look.colour for look in every}) == len(every)
+    dapo = [LOOKS["dapo"], *ABLATIONS.values()]
+    assert len({str(look.line) for look in dapo}) == len({look.marker for look in dapo}) == len(dapo)
+
+
+def as_seen(colour, matrix):
+    """CIELAB coordinates of a colour as a viewer sees it (Machado, Oliveira, Fernandes 2009, severity 1)."""
+    rgb = np.array(matplotlib.colors.to_rgb(colour))
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    to_xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+    xyz = to_xyz @ np.clip(matrix @ linear, 0, 1) / [0.9505, 1, 1.089]
+    f = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+VIEWERS = {
+    "trichromat": np.eye(3),
+    "deuteranope": [[0.3673, 0.8606, -0.2280], [0.2801, 0.6725, 0.0474], [-0.0118, 0.0429, 0.9690]],
+    "protanope": [[0.1523, 1.0526, -0.2049], [0.1145, 0.7863, 0.0992], [-0.0039, -0.0481, 1.0520]],
+}
+
+
+@pytest.mark.parametrize("viewer", VIEWERS)
+def test_dapo_and_its_ablations_are_told_apart_with_colour_vision_deficiencies(viewer):
+    colours = [LOOKS[name].colour for name in ("dapo", "d_oppo", "uniform", "optimal")]
+    colours += [look.colour for look in ABLATIONS.values()]
+    seen = [as_seen(colour, np.array(VIEWERS[viewer])) for colour in colours]
+    # A difference of 2.3 is just noticeable side by side; 12 is plain on thin lines.
+    assert min(np.linalg.norm(one - other) for one, other in itertools.combinations(seen, 2)) > 12
+
+
+def test_entries_of_one_learner_have_hues_of_their_own():
+    labels = ["DAPO", "no ratio", "my words", "dapo (dilation=true)", "theorem's", "no ratio (step_size=1)"]
+    settings = [{}, {"learner.adapt": False}, {"learner.bonus": np.False_}, {"learner.dilation": True}]
+    settings += [{"learner.adapt": True, "learner.dilation": False}, {"learner.adapt": False}]
+    found = looks(labels, ["dapo"] * 6, settings)
+    assert found["DAPO"] == LOOKS["dapo"]
+    assert found["my words"] == ABLATIONS["dapo", "bonus", False]
+    assert found["dapo (dilation=true)"] == ABLATIONS["dapo", "dilation", True]
+    assert found["theorem's"].colour in {look.colour for look in SPARE}
+    assert {found[name].marker for name in labels if "ratio" in name} == {ABLATIONS["dapo", "adapt", False].marker}
+
+
+def test_ablations_keep_their_looks_whatever_is_known_of_them():
+    ratio = ABLATIONS["dapo", "adapt", False]
+    assert looks(["dapo", "no ratio"])["no ratio"] == ratio
+    assert looks(["anything"], ["dapo"], [{"learner.adapt": False}])["anything"] == ratio
+    assert looks(["dapo (adapt=false)", "dapo (adapt=true)"], ["dapo"] * 2)["dapo (adapt=false)"] == ratio
+    both = looks(["neither"], ["dapo"], [{"learner.adapt": False, "learner.bonus": False}])["neither"]
+    assert both.colour in {look.colour for look in SPARE}
+    mine = {"learner.source": "sha256:1", "learner.adapt": False}
+    assert looks(["mine"], ["dapo"], [mine])["mine"].colour in {look.colour for look in SPARE}
+
+
+def test_more_learners_than_spare_colours_still_differ():
+    found = looks([f"learner_{i}" for i in range(16)])
+    assert len({(look.colour, str(look.line)) for look in found.values()}) == 16
+
+
+@pytest.mark.parametrize(
+    ("label", "keys", "expected"),
+    [
+        ("dapo (step_size=0.1)", (), "dapo"),
+        ("dapo (adapt=false, step_size=1e-05)", (), "dapo (adapt=false)"),
+        ("dapo (adapt=false, step_size=1e-05)", ("step_size",), "dapo (adapt=false)"),
+        ("dapo (step_size=0.1, bonus_scale=1)", ("step_size",), "dapo (bonus_scale=1)"),
+        ("ours (new)", (), "ours (new)"),
+        ("fixed (10)", (), "fixed (10)"),
+        ("dapo", ("step_size",), "dapo"),
+    ],
+)
+def test_labels_without_grid_values(label, keys, expected):
+    assert without_values(label, *keys) == expected
 
 
 def test_looks_do_not_depend_on_company_or_order():
@@ -206,6 +355,10 @@ ALL_FIGURES = {
     "per-episode": lambda: figures.per_episode_regret(sweep(), scale="log"),
     "delay": lambda: figures.regret_against_delay(sweep(mdps=("Grid", "Chain"))),
     "delay in one panel": lambda: figures.regret_against_delay(sweep()),
+    "setting": lambda: figures.regret_against_setting(tuned(), setting="step_size"),
+    "setting by delays": lambda: figures.regret_against_setting(
+        tuned(delays=("fixed", "bursts")), setting="step_size", scale="log"
+    ),
 }
 
 
@@ -369,6 +522,13 @@ def test_table_of_single_runs_has_no_interval():
         (lambda: figures.regret([curve()], colour="red"), "unknown filter 'colour'"),
         (lambda: figures.regret_against_delay([curve()]), "no total_delay"),
         (lambda: figures.regret_against_delay(sweep(), abscissa="d"), "unknown abscissa 'd'"),
+        (lambda: figures.regret([curve()], first_episode=5000), "beyond the last checkpoint, 1000"),
+        (
+            lambda: figures.regret_against_setting(tuned(), setting="step_sise"),
+            "unknown numeric setting 'step_sise'; did you mean 'learner.step_size'",
+        ),
+        (lambda: figures.regret_against_setting(tuned() + tuned(), setting="step_size"), "two points at .* = 0.01"),
+        (lambda: figures.draw(tuned(), "setting"), "needs the option 'setting', such as"),
         (lambda: figures.structure(lazy_walk(), kind="tree"), "kind must be"),
         (lambda: figures.render(figures.final_table([curve()]), "html"), "unknown table format 'html'"),
         (lambda: figures.draw([curve()], "bars"), "unknown kind of figure 'bars'"),

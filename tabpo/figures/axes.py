@@ -174,7 +174,9 @@ def reference_slopes(axes: Axes, slopes: Iterable[float], x: NDArray[np.float64]
     if start < first:
         return
     near = drawn & (x >= start / 1.5) & (x <= start * 1.5)
-    base = 1.5 * float(heights[near].max() if near.any() else heights[drawn].max())
+    if not near.any():  # few points: those at the next abscissa
+        near = drawn & (x == x[drawn & (x > start)].min())
+    base = 1.5 * float(heights[near].max())
     for slope in slopes:
         top = base * (end / start) ** slope
         axes.plot([start, end], [base, top], color="0.45", linewidth=0.7, linestyle=(0, (3, 2)), zorder=1.5)

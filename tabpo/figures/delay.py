@@ -92,9 +92,11 @@ def delay_slopes(
     metric: str = "regret",
     abscissa: Abscissa = "total_delay",
     level: float = 0.95,
+    across: Sequence[str] = ("mdp",),
+    down: Sequence[str] = ("losses", "n_episodes"),
     **filters: Any,
 ) -> pd.DataFrame:
-    """Return how fast regret grows with the total delay: fitted slopes on log-log axes, one row per learner.
+    """Return how fast regret grows with the total delay: fitted slopes on log-log axes, one row per panel and learner.
 
     The slope is fitted per run over the delays above 0 (:func:`tabpo.statistics.log_log_slope`), its interval
     is over runs.
@@ -104,23 +106,22 @@ def delay_slopes(
     Returns
     -------
     DataFrame
-        With columns ``mdp``, ``losses``, ``n_episodes``, ``learner``, ``delays`` (how many), ``slope``,
-        ``lower``, ``upper``, ``runs``; NaN where there is no slope to fit (fewer than two delays above 0, or
-        a run whose regret is not above 0).
+        With columns ``mdp``, ``losses``, ``n_episodes`` (and others that make panels), ``learner``, ``delays`` (how
+        many), ``slope``, ``lower``, ``upper``, ``runs``; NaN where there is no slope to fit (fewer than two delays
+        above 0, or a run whose regret is not above 0).
     """
     rows = []
     found = curves_of(results, metric, **filters)
     looks = looks_of(results, found)
-    for facet in facets(found, ("mdp", "losses", "n_episodes"), ()):
+    names = distinct(["mdp", "losses", "n_episodes", *across, *down])
+    for facet in facets(found, tuple(across), tuple(down)):
         first = facet.curves[0]
         for one in _points_of(facet, abscissa, looks):
             slope = one.slope(level)
             mean, lower, upper = (slope.mean, slope.lower, slope.upper) if slope else (np.nan,) * 3
             rows.append(
-                {
-                    "mdp": first.mdp,
-                    "losses": first.losses,
-                    "n_episodes": first.n_episodes,
+                {name: getattr(first, name) for name in names}
+                | {
                     "learner": one.learner,
                     "delays": len(one.x),
                     "slope": mean,

@@ -180,7 +180,9 @@ def _in_order(label: str) -> tuple[Any, ...]:
 
 def _entry(label: str, kind: str, settings: Mapping[str, Any]) -> _Entry:
     name = without_values(label)
-    built_in = kind if kind in LOOKS and not _is_text(settings.get("learner.source")) else ""
+    if _is_text(settings.get("learner.source")):  # a user's class, whatever it is called
+        return _Entry("", name, frozenset())
+    built_in = kind if kind in LOOKS else ""
     if kind == label:
         built_in = next((one for one in (_plain(name), _plain(re.split("[ ,(]", name)[0])) if one in LOOKS), "")
     switched = set()

@@ -16,7 +16,7 @@ from tabpo.errors import InvalidInputError
 from tabpo.figures.axes import frame_log_axes, label_axes, label_rows, panels, reference_slopes, set_scale
 from tabpo.figures.canvas import PaperFigure, Width, legends_below, style
 from tabpo.figures.curves import Curve, Facet, band_words, distinct, note_handles
-from tabpo.figures.palette import Look
+from tabpo.figures.palette import LOOKS, Look
 from tabpo.statistics import Method, Slope, interval, log_log_slope
 
 Array = NDArray[np.float64]
@@ -131,9 +131,9 @@ def points_figure(
         label_axes(all_axes, words["x"], words["y"])
         curves = [one for facet in all_facets for one in facet.curves]
         bars, notes = band_words(curves, scales.method, scales.level), distinct(notes)
-        said_first = f"{words['when']}; bars: {bars}" + ("; filled: lowest mean" if scales.mark_lowest else "")
+        first = [f"{words['when']}; bars: {bars}", *(["filled: lowest mean"] if scales.mark_lowest else [])]
         middle = legends_below(
-            figure, _handles(all_points, scales), note_handles([said_first], False), note_handles(notes, False)
+            figure, _handles(all_points, scales), note_handles(first, False), note_handles(notes, False)
         )
         label_rows(figure, all_axes, words["y"], middle)
     figure.caption = " ".join([f"{words['caption']}: mean over runs, bars: {bars}.", *(f"{one}." for one in notes)])
@@ -174,8 +174,9 @@ def _draw_panel(axes: Axes, points: Sequence[Points], scales: Scales, zero: str)
         else:
             shown &= (one.x > 0) | (not scales.log_x)
             _draw_line(axes, one, mean, lower, upper, shown, scales)
-            all_x.append(one.x[shown])
-            all_heights.append(mean[shown])
+            if one.look not in (LOOKS["uniform"], LOOKS["optimal"]):  # these learn nothing, and have no rate
+                all_x.append(one.x[shown])
+                all_heights.append(mean[shown])
         bottoms.append(np.where(lower > 0, lower, mean / 2)[shown])
     if scales.log_log and all_x:
         x, heights = np.concatenate(all_x), np.concatenate(all_heights)

@@ -53,6 +53,7 @@ def regret(
     metric: str = "regret",
     scale: Scale = "linear",
     log_episodes: bool | None = None,
+    first_episode: int = 0,
     band: Band = "t",
     level: float = 0.95,
     slopes: Sequence[float] | None = None,
@@ -75,6 +76,8 @@ def regret(
         the axis, and the legend says so. ``"symlog"`` shows everything, linear about 0.
     log_episodes : bool, optional
         Logarithmic x axis; default: where the y axis is not linear.
+    first_episode : int
+        Checkpoints before it are left out: on a log axis, they are most of the width.
     band : "t", "bootstrap", "percentile", "simultaneous" or "none"
         Pointwise intervals, or the band that holds the whole mean curve; the legend names it.
     level : float in (0, 1)
@@ -94,7 +97,7 @@ def regret(
         If an option is unknown, nothing is left to draw, or there are more learners than a figure can tell
         apart.
     """
-    found = curves_of(results, metric, **filters)
+    found = [_from(one, first_episode) for one in curves_of(results, metric, **filters)]
     options = _Options(scale, scale != "linear" if log_episodes is None else log_episodes, band, level, slopes)
     y = f"{METRICS[metric]} (loss units)"
     return _figure(results, found, options, y, METRICS[metric], (tuple(across), tuple(down)), share_y, width)
@@ -106,6 +109,7 @@ def per_episode_regret(
     metric: str = "regret",
     scale: Scale = "linear",
     log_episodes: bool = True,
+    first_episode: int = 0,
     band: Band = "t",
     level: float = 0.95,
     slopes: Sequence[float] | None = None,
@@ -120,12 +124,21 @@ def per_episode_regret(
     Parameters and errors as in :func:`regret`; the reference slopes of a log-log figure are -1/2, -1/3 by
     default.
     """
-    found = [_per_episode(one) for one in curves_of(results, metric, **filters)]
+    found = [_per_episode(_from(one, first_episode)) for one in curves_of(results, metric, **filters)]
     chosen = tuple(slopes) if slopes is not None else (-1 / 2, -1 / 3)
     options = _Options(scale, log_episodes, band, level, chosen)
     y = "Regret per episode $R_t/t$ (loss units)" if "regret" in metric else "Mean loss per episode (loss units)"
     name = f"{METRICS[metric]} per episode"
     return _figure(results, found, options, y, name, (tuple(across), tuple(down)), share_y, width)
+
+
+def _from(curve: Curve, first_episode: int) -> Curve:
+    kept = curve.episodes >= first_episode
+    if not kept.any():
+        raise InvalidInputError(
+            f"first_episode = {first_episode} lies beyond the last checkpoint, {curve.episodes[-1]:g}; nothing is left"
+        )
+    return replace(curve, episodes=curve.episodes[kept], values=curve.values[kept])
 
 
 def _per_episode(curve: Curve) -> Curve:
