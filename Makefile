@@ -35,7 +35,7 @@ test-all: $(VENV)/installed-test
 	$(BIN)/python -m pytest -n $(WORKERS) -m 'not theory'
 
 check-theory: $(VENV)/installed-test
-	$(BIN)/python -m pytest -n $(WORKERS) -m theory
+	$(BIN)/python -m pytest -n $(WORKERS) -m theory -rP
 
 lint: $(VENV)/installed-test $(VENV)/installed-lint
 	$(BIN)/ruff check .
