@@ -193,7 +193,7 @@ def _print_table(table: pd.DataFrame, numeric: Iterable[str] = ("K", "Runs", "Cu
     grid = Table(box=None, header_style="bold", pad_edge=False)
     right = set(numeric)
     for name in table.columns:
-        grid.add_column(name, justify="right" if name in right else "left", no_wrap=name in right)
+        grid.add_column(name, justify="right" if name in right else "left", no_wrap=name in right, overflow="fold")
     for row in table.to_numpy().tolist():
         grid.add_row(*map(str, row))
     console.print(grid, highlight=False, markup=False)

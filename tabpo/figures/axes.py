@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.gridspec import SubplotSpec
-from matplotlib.ticker import LogLocator, NullFormatter, SymmetricalLogLocator
+from matplotlib.ticker import LogFormatterSciNotation, LogLocator, NullFormatter, SymmetricalLogLocator
 from numpy.typing import NDArray
 
 from tabpo.errors import InvalidInputError, unknown
@@ -143,7 +143,9 @@ def _few_ticks(axes: Axes, which: str) -> None:
     axis = axes.xaxis if which == "x" else axes.yaxis
     axis.set_major_locator(LogLocator(base=10, numticks=6))
     axis.set_minor_locator(LogLocator(base=10, subs=tuple(np.arange(2, 10)), numticks=12))
-    axis.set_minor_formatter(NullFormatter())
+    # Less than a decade may hold no power of ten: then 2, 3 and 6 are labelled too, as far as there is room.
+    few = LogFormatterSciNotation(base=10, labelOnlyBase=False, minor_thresholds=(1.2, 0.5))
+    axis.set_minor_formatter(few if which == "y" else NullFormatter())
 
 
 def negligible(heights: NDArray[np.float64]) -> float:

@@ -212,7 +212,7 @@ def _draw_line(
     bars = np.array([down, upper - mean])[:, shown]
     drawn: dict[str, Any] = one.look.line_style() | {"markersize": 3.5}
     axes.errorbar(one.x[shown], mean[shown], yerr=bars, elinewidth=0.8, zorder=3, **drawn)
-    if scales.mark_lowest and shown.any():
+    if scales.mark_lowest and shown.sum() > 1:
         place = np.flatnonzero(shown)[np.argmin(mean[shown])]
         lowest = drawn | {"markerfacecolor": one.look.colour, "linestyle": "", "markersize": 4.5}
         axes.plot(one.x[place], mean[place], zorder=4, **lowest)

@@ -47,7 +47,7 @@ def regret_against_setting(
     log_setting: bool | None = None,
     method: Method = "t",
     level: float = 0.95,
-    slopes: Sequence[float] = (1 / 2,),
+    slopes: Sequence[float] | None = None,
     across: Sequence[str] = ("delays",),
     down: Sequence[str] = ("mdp", "losses", "n_episodes"),
     share_y: bool = True,
@@ -74,8 +74,9 @@ def regret_against_setting(
         Logarithmic x axis; default: where all values are above 0 and the largest is at least four times the least.
     method : "t", "bootstrap" or "percentile"
     level : float in (0, 1)
-    slopes : sequence of float
-        Dashed reference slopes on log-log axes.
+    slopes : sequence of float, optional
+        Dashed reference slopes on log-log axes, with which the legend of a single panel tells the fitted ones; default
+        1/2, and none for a learner's settings, in which regret has no rate.
     across, down, share_y, width, **filters
         As in :func:`tabpo.figures.regret`.
 
@@ -98,7 +99,9 @@ def regret_against_setting(
         "when": when,
         "caption": f"{METRICS[metric]} {when} against {column}",
     }
-    scales = Scales(log_x, scale, method, level, tuple(slopes), mark_lowest=column.startswith("learner."))
+    of_learner = column.startswith("learner.")
+    chosen = (() if of_learner else (1 / 2,)) if slopes is None else tuple(slopes)
+    scales = Scales(log_x, scale, method, level, chosen, mark_lowest=of_learner)
     return points_figure(all_facets, points, scales, words, share_y, width)
 
 
