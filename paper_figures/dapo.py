@@ -2,7 +2,7 @@
 
 python paper_figures/dapo.py --output results/dapo_paper [--workers N] [--quick]
 
-The full set takes nine minutes with one worker; run it again to go on where it stopped. ``--quick`` runs every
+The full set takes about ten minutes with one worker; run it again to go on where it stopped. ``--quick`` runs every
 experiment at a hundredth of its length with four runs: it shows that everything works, and no result. Captions and the
 numbers that a text would quote are printed, and kept in a text file per experiment beside the figures.
 """
