@@ -22,17 +22,6 @@ H = S = A = 2
 SEED = 2023
 
 
-@pytest.fixture
-def show(capsys):
-    """Return a function that prints although pytest captures."""
-
-    def print_now(text):
-        with capsys.disabled():
-            print(text, flush=True)
-
-    return print_now
-
-
 def final_regrets(K, delay, tuning, n_runs, seed):
     """Return (regret after K episodes of each run, the bound (star) at the same parameters without its bonus scale)."""
     environment = Environment(MDPS["random"](n_states=S, n_actions=A, horizon=H, seed=0), delays=delay)
@@ -42,54 +31,54 @@ def final_regrets(K, delay, tuning, n_runs, seed):
     return result.regret[-1], bound
 
 
-def sweep(points, tuning, n_runs, show):
+def sweep(points, tuning, n_runs):
     """Return abscissas' regrets (C, R) for (K, delay) points, printed with intervals over runs, and the bounds (C,)."""
     regrets, limits = [], []
     for number, (K, delay) in enumerate(points):
         values, bound = final_regrets(K, delay, tuning, n_runs, SEED + number)
         mean, lower, upper = interval(values)
-        show(f"  K = {K:>7,}, delay {delay:>5}: {mean:8.1f} [{lower:.1f}, {upper:.1f}]   (star) {bound:,.0f}")
+        print(f"  K = {K:>7,}, delay {delay:>5}: {mean:8.1f} [{lower:.1f}, {upper:.1f}]   (star) {bound:,.0f}")
         regrets.append(values)
         limits.append(bound)
     return np.array(regrets), np.array(limits)
 
 
-def test_slope_with_practical_tuning(show):
+def test_slope_with_practical_tuning():
     """Between K = 32k and 128k the regret grows slower than K^0.7, in the interval's whole length.
 
     What is stated in theory is a root, asymptotically; 0.7 leaves room for the transient. The bound (star) is for the
     full bonus, here it is scaled by 0.1: printed, and far away.
     """
     episodes = [2_000, 8_000, 32_000, 128_000]
-    show("\nregret with practical tuning, 16 runs, pointwise 95% intervals")
-    regrets, limits = sweep([(K, 20) for K in episodes], "practical", 16, show)
+    print("\nregret with practical tuning, 16 runs, pointwise 95% intervals")
+    regrets, limits = sweep([(K, 20) for K in episodes], "practical", 16)
     slopes = [log_log_slope(episodes[i : i + 2], regrets[i : i + 2], window=(1, np.inf)) for i in range(3)]
-    show("  slopes between neighbours: " + ", ".join(map(str, slopes)))
+    print("  slopes between neighbours: " + ", ".join(map(str, slopes)))
     assert slopes[-1].upper < 0.7
     assert (regrets < limits[:, None]).all()
 
 
-def test_slope_with_the_theorems_tuning(show):
+def test_slope_with_the_theorems_tuning():
     """Below the bound (star) at K = 64k and 256k; the slope is printed, 256k is still within the transient."""
     episodes = [64_000, 256_000]
-    show("\nregret with the theorem's tuning, 8 runs, pointwise 95% intervals")
-    regrets, limits = sweep([(K, 20) for K in episodes], "theory", 8, show)
+    print("\nregret with the theorem's tuning, 8 runs, pointwise 95% intervals")
+    regrets, limits = sweep([(K, 20) for K in episodes], "theory", 8)
     slope = log_log_slope(episodes, regrets, window=(1, np.inf))
-    show(f"  slope: {slope};  bound / regret: {np.round(limits / regrets.mean(1), 1).tolist()}")
+    print(f"  slope: {slope};  bound / regret: {np.round(limits / regrets.mean(1), 1).tolist()}")
     assert (interval(regrets)[2] < limits).all()
     assert slope.upper < 1  # sublinear
 
 
-def test_regret_against_the_total_delay(show):
+def test_regret_against_the_total_delay():
     """At K = 32k the regret is below the bound (star) for every delay; how it grows is printed, not claimed.
 
     Regret need not grow with the delay on an instance: the step size falls with it, and switching can even pay.
     """
     delays = [1, 10, 100, 400, 1_600, 6_400]
     for tuning in ("theory", "practical"):
-        show(f"\nregret against the delay, {tuning} tuning, 16 runs, pointwise 95% intervals")
-        regrets, limits = sweep([(32_000, delay) for delay in delays], tuning, 16, show)
+        print(f"\nregret against the delay, {tuning} tuning, 16 runs, pointwise 95% intervals")
+        regrets, limits = sweep([(32_000, delay) for delay in delays], tuning, 16)
         slope = log_log_slope(delays[2:], regrets[2:], window=(1, np.inf))
-        show(f"  slope against the total delay from delay 100 on: {slope}")
+        print(f"  slope against the total delay from delay 100 on: {slope}")
         if tuning == "theory":
             assert (interval(regrets)[2] < limits).all()
