@@ -11,14 +11,36 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from tabpo import environments, estimators, figures, kernels, learners, planning, statistics, sweep, theory
+    from tabpo import (
+        environments,
+        estimators,
+        figures,
+        kernels,
+        learners,
+        planning,
+        regularizers,
+        statistics,
+        sweep,
+        theory,
+    )
     from tabpo.environments import Environment
     from tabpo.errors import InvalidInputError, MissingPartError, TabpoError
     from tabpo.mdp import LossMap, TabularMDP
     from tabpo.simulation import SimulationResult, simulate
     from tabpo.sweep import open_results, run_experiment
 
-_MODULES = ("environments", "estimators", "figures", "kernels", "learners", "planning", "statistics", "sweep", "theory")
+_MODULES = (
+    "environments",
+    "estimators",
+    "figures",
+    "kernels",
+    "learners",
+    "planning",
+    "regularizers",
+    "statistics",
+    "sweep",
+    "theory",
+)
 _NAMES = {
     "Environment": "tabpo.environments",
     "InvalidInputError": "tabpo.errors",
@@ -48,6 +70,7 @@ __all__ = [
     "learners",
     "open_results",
     "planning",
+    "regularizers",
     "run_experiment",
     "simulate",
     "statistics",

@@ -1,7 +1,8 @@
 """The operations that the time goes into, one function each.
 
 Each has a plain version that reads like its formula (:mod:`tabpo.kernels.plain`, array-API code: it is also what runs
-on CuPy arrays) and a version compiled by Numba for the CPU (:mod:`tabpo.kernels.compiled`). The arrays handed over
+on CuPy arrays) and a version compiled by Numba for the CPU (:mod:`tabpo.kernels.compiled`); those of the regularised
+leaders are in :mod:`tabpo.kernels.plain_leaders` and :mod:`tabpo.kernels.leaders`. The arrays handed over
 choose: NumPy arrays run the compiled version, everything else the plain one. The environment variable
 ``TABPO_KERNELS`` (``numba``, ``numpy`` or ``cupy``) or :func:`using` says otherwise: ``numpy`` runs NumPy arrays
 through the plain version, ``cupy`` puts the runs of a simulation on the GPU. A kernel is a function of its arguments;
@@ -24,7 +25,7 @@ import numpy as np
 
 from tabpo.arrays import library
 from tabpo.errors import InvalidInputError
-from tabpo.kernels import plain
+from tabpo.kernels import plain, plain_leaders
 from tabpo.kernels.transitions import SharedMatrix, Transitions, inverse_cdf_table
 
 __all__ = [
@@ -40,11 +41,14 @@ __all__ = [
     "exponential_weights",
     "importance_weighted",
     "inverse_cdf_table",
+    "log_barrier_leader",
     "prepare",
     "product",
     "q_values",
     "sample_trajectories",
+    "shannon_leader",
     "state_occupancy",
+    "tsallis_leader",
     "using",
     "warm_up",
 ]
@@ -113,9 +117,9 @@ def array_library() -> Any:
 
 
 @functools.cache
-def _compiled() -> Any:
-    """Return the compiled versions; Numba is imported at the first use."""
-    return importlib.import_module("tabpo.kernels.compiled")
+def _compiled(module: str) -> Any:
+    """Return a module of compiled versions; Numba is imported at the first use."""
+    return importlib.import_module(f"tabpo.kernels.{module}")
 
 
 _NATIVE = (np.dtype(np.float64), np.dtype(np.int64))
@@ -139,8 +143,8 @@ def _for_plain(argument: Any) -> Any:
     return argument.dense if isinstance(argument, (Transitions, SharedMatrix, _DenseTables)) else argument
 
 
-def _kernel(name: str) -> Callable[..., Any]:
-    plain_version = getattr(plain, name)
+def _kernel(name: str, formulas: Any = plain, compiled: str = "compiled") -> Callable[..., Any]:
+    plain_version = getattr(formulas, name)
     takes_transitions = "transitions" in plain_version.__code__.co_varnames[:1]
 
     @functools.wraps(plain_version)
@@ -150,7 +154,7 @@ def _kernel(name: str) -> Callable[..., Any]:
             return plain_version(*map(_for_plain, arguments))
         if takes_transitions and not isinstance(ready[0], Transitions):
             ready[0] = Transitions(ready[0])
-        return getattr(_compiled(), name)(*ready)
+        return getattr(_compiled(compiled), name)(*ready)
 
     return kernel
 
@@ -165,6 +169,9 @@ add_at_trajectory = _kernel("add_at_trajectory")
 importance_weighted = _kernel("importance_weighted")
 exploration_bonus = _kernel("exploration_bonus")
 product = _kernel("product")
+shannon_leader = _kernel("shannon_leader", plain_leaders, "leaders")
+tsallis_leader = _kernel("tsallis_leader", plain_leaders, "leaders")
+log_barrier_leader = _kernel("log_barrier_leader", plain_leaders, "leaders")
 
 
 class _DenseTables:
@@ -187,4 +194,5 @@ def prepare(transitions: Any, xp: Any = np) -> Any:
 def warm_up() -> None:
     """Compile every kernel, or load it from the cache, so that worker processes started later find it there."""
     if _asked != "numpy":
-        _compiled()  # signatures are fixed: importing compiles
+        _compiled("compiled")  # signatures are fixed: importing compiles
+        _compiled("leaders")
