@@ -365,6 +365,30 @@ def show(
 
 
 @app.command()
+def check(
+    claim: Annotated[str | None, typer.Argument(help="Default: list the claims.")] = None,
+    instances: Annotated[int, typer.Option("--instances", "-n", min=1, help="Random instances.")] = 1000,
+    seed: Annotated[int, typer.Option(min=0, help="Of the instances.")] = 0,
+) -> None:
+    """Evaluate a paper's claim on random instances: does it hold, how tight is it, which instance is the worst."""
+    from tabpo.errors import unknown
+    from tabpo.theory import CLAIMS
+    from tabpo.theory import check as evaluate
+
+    if claim is None:
+        for one in CLAIMS.values():
+            print(f"{one.name}\n    {one.statement}\n    {one.paper}: {one.where}")
+        return
+    if claim not in CLAIMS:
+        raise unknown("claim", claim, CLAIMS)
+    report = evaluate(CLAIMS[claim], instances, seed)
+    print(CLAIMS[claim].statement)
+    print(report)
+    if not report.holds:
+        raise typer.Exit(1)
+
+
+@app.command()
 def doctor() -> None:
     """Say what is installed, what is missing and how to install it."""
     from tabpo import doctor as examination

@@ -214,3 +214,12 @@ def test_wrong_usage_is_exit_code_2(capsys):
 def test_the_installed_command_starts_without_heavy_parts():
     code = "import sys, tabpo.cli; sys.exit(any(m in sys.modules for m in ('numba', 'pandas', 'matplotlib')))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_check_lists_and_evaluates_claims(capsys):
+    assert main(["check"]) == 0
+    assert "dapo_p2\n    sigma r = min(sigma, pi)" in capsys.readouterr().out
+    assert main(["check", "dapo_p2", "-n", "20", "--seed", "3"]) == 0
+    assert "no violation in 20 instances of seed 3" in capsys.readouterr().out
+    assert main(["check", "dapo_p22"]) == 2
+    assert "unknown claim 'dapo_p22'; did you mean 'dapo_p2'" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import platform
 import socket
@@ -36,6 +37,7 @@ def provenance(cell: Cell, resolved: Mapping[str, Any], seconds: float) -> dict[
     }
 
 
+@functools.cache
 def _versions() -> dict[str, str]:
     return {name: found for name in VERSIONED if (found := installed_version(name))}
 
