@@ -18,7 +18,12 @@ from collections.abc import Callable
 from tabpo.arrays import Array, namespace
 
 MAX_STEPS = 100
-"""Newton steps after which a solve is given up; seen were 8, and 27 for step sizes that span 30 orders."""
+"""Newton steps after which a solve is given up.
+
+In 3 10^5 problems with losses up to 1e8, Tsallis needed at most 8, the log-barrier 7 with one step size and 12 with
+step sizes that span 8 orders of magnitude. Its worst case doubles the unknown at each step over half of that span: 50
+steps for 30 orders.
+"""
 
 SMALL_STEP = 1e-8
 """A solve ends with a step below this share of the unknown: the error left is of the order of its square."""
