@@ -456,8 +456,10 @@ def test_q_outside_its_range(q):
         regularizers.tsallis([0.0, 1.0], 1.0, q)
 
 
-def test_numbers_beyond_float64_are_an_error():
-    with pytest.raises(InvalidInputError, match=r"the leader at index \(1, 0\) cannot be computed in float64"):
+@pytest.mark.parametrize("backend", ["numba", "numpy"])
+def test_numbers_beyond_float64_are_an_error(backend):
+    sentence = r"the leader at index \(1, 0\) cannot be computed in float64"
+    with kernels.using(backend), np.errstate(all="ignore"), pytest.raises(InvalidInputError, match=sentence):
         regularizers.log_barrier([[0.0, 1.0], [0.0, 1.0]], [[1.0, 1.0], [1.0, 1e-310]])
 
 
