@@ -14,7 +14,7 @@ from tabpo.versions import installed_version
 
 NEEDED = (
     "numpy", "scipy", "numba", "pandas", "pyarrow", "pydantic", "matplotlib", "networkx", "typer", "rich", "loky",
-    "array-api-compat",
+    "array-api-compat", "threadpoolctl",
 )  # fmt: skip
 
 PARTS = {
