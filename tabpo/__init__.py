@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from tabpo import (
+        confidence,
         environments,
         estimators,
         figures,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from tabpo.sweep import open_results, run_experiment
 
 _MODULES = (
+    "confidence",
     "environments",
     "estimators",
     "figures",
@@ -63,6 +65,7 @@ __all__ = [
     "TabpoError",
     "TabularMDP",
     "__version__",
+    "confidence",
     "environments",
     "estimators",
     "figures",

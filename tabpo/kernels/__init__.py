@@ -2,7 +2,8 @@
 
 Each has a plain version that reads like its formula (:mod:`tabpo.kernels.plain`, array-API code: it is also what runs
 on CuPy arrays) and a version compiled by Numba for the CPU (:mod:`tabpo.kernels.compiled`); those of the regularised
-leaders are in :mod:`tabpo.kernels.plain_leaders` and :mod:`tabpo.kernels.leaders`. The arrays handed over
+leaders are in :mod:`tabpo.kernels.plain_leaders` and :mod:`tabpo.kernels.leaders`, those of confidence sets in
+:mod:`tabpo.kernels.plain_boxes` and :mod:`tabpo.kernels.compiled_boxes`. The arrays handed over
 choose: NumPy arrays run the compiled version, everything else the plain one. The environment variable
 ``TABPO_KERNELS`` (``numba``, ``numpy`` or ``cupy``) or :func:`using` says otherwise: ``numpy`` runs NumPy arrays
 through the plain version, ``cupy`` puts the runs of a simulation on the GPU. A kernel is a function of its arguments;
@@ -25,26 +26,35 @@ import numpy as np
 
 from tabpo.arrays import library
 from tabpo.errors import InvalidInputError
-from tabpo.kernels import plain, plain_leaders
+from tabpo.kernels import plain, plain_boxes, plain_leaders
+from tabpo.kernels.boxes import Boxes, PackedBoxes
 from tabpo.kernels.transitions import SharedMatrix, Transitions, inverse_cdf_table
 
 __all__ = [
+    "BOX_KERNELS",
     "KERNELS",
+    "Boxes",
+    "PackedBoxes",
     "SharedMatrix",
     "Transitions",
     "add_at_trajectory",
     "array_library",
     "at_trajectory",
     "backend",
+    "count_trajectory",
     "expected_loss",
     "exploration_bonus",
     "exponential_weights",
+    "extended_q_values",
+    "extreme_expectations",
     "importance_weighted",
     "inverse_cdf_table",
     "log_barrier_leader",
+    "occupancy_bounds",
     "prepare",
     "product",
     "q_values",
+    "refresh_boxes",
     "sample_trajectories",
     "shannon_leader",
     "state_occupancy",
@@ -66,6 +76,14 @@ KERNELS = (
     "product",
 )
 
+BOX_KERNELS = (
+    "occupancy_bounds",
+    "extreme_expectations",
+    "extended_q_values",
+    "count_trajectory",
+    "refresh_boxes",
+)
+"""Those of confidence sets."""
 
 _BACKENDS = ("numba", "numpy", "cupy")
 
@@ -140,7 +158,7 @@ def _for_compiled(arguments: tuple[Any, ...]) -> list[Any] | None:
 
 
 def _for_plain(argument: Any) -> Any:
-    return argument.dense if isinstance(argument, (Transitions, SharedMatrix, _DenseTables)) else argument
+    return argument.dense if isinstance(argument, (Transitions, SharedMatrix, PackedBoxes, _DenseTables)) else argument
 
 
 def _kernel(name: str, formulas: Any = plain, compiled: str = "compiled") -> Callable[..., Any]:
@@ -172,6 +190,11 @@ product = _kernel("product")
 shannon_leader = _kernel("shannon_leader", plain_leaders, "leaders")
 tsallis_leader = _kernel("tsallis_leader", plain_leaders, "leaders")
 log_barrier_leader = _kernel("log_barrier_leader", plain_leaders, "leaders")
+occupancy_bounds = _kernel("occupancy_bounds", plain_boxes, "compiled_boxes")
+extreme_expectations = _kernel("extreme_expectations", plain_boxes, "compiled_boxes")
+extended_q_values = _kernel("extended_q_values", plain_boxes, "compiled_boxes")
+count_trajectory = _kernel("count_trajectory", plain_boxes, "compiled_boxes")
+refresh_boxes = _kernel("refresh_boxes", plain_boxes, "compiled_boxes")
 
 
 class _DenseTables:
@@ -196,3 +219,4 @@ def warm_up() -> None:
     if _asked != "numpy":
         _compiled("compiled")  # signatures are fixed: importing compiles
         _compiled("leaders")
+        _compiled("compiled_boxes")
