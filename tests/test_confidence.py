@@ -1,9 +1,8 @@
-"""Confidence sets: bounds against enumerations of kernels and linear programmes, counts against a plain loop."""
+"""Bounds over confidence sets, against enumerations of kernels and linear programmes."""
 
 from __future__ import annotations
 
 import itertools
-import math
 
 import array_api_strict
 import numpy as np
@@ -14,16 +13,8 @@ from scipy.optimize import linprog
 
 from tabpo import confidence, kernels, planning
 from tabpo.errors import InvalidInputError
-from tabpo.kernels import Boxes, compiled_boxes, plain_boxes
+from tests.confidence_pieces import TOLERANCE, random_set
 from tests.conftest import golden, random_policy
-
-# Sums of a few hundred products of numbers in [0, 1]: 1e-12 is a thousand times their rounding.
-TOLERANCE = 1e-12
-
-
-def random_set(rng: np.random.Generator, H: int, S: int, A: int, R: int, width: float = 0.3):
-    centre = np.ascontiguousarray(np.moveaxis(rng.dirichlet(np.full(S, 0.5), (H, S, A, R)), -1, 3))
-    return centre, rng.random(centre.shape) * width * (rng.random((H, S, A, 1, R)) < 0.9)
 
 
 def inside(rng: np.random.Generator, centre: np.ndarray, radius: np.ndarray) -> np.ndarray:
@@ -32,9 +23,6 @@ def inside(rng: np.random.Generator, centre: np.ndarray, radius: np.ndarray) -> 
     extreme = confidence.extreme_distribution(centre, radius, values, bool(rng.integers(2)))
     share = rng.random((*centre.shape[:3], 1))
     return share * extreme + (1 - share) * centre
-
-
-# --- bounds ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("backend", ["numba", "numpy"])
@@ -196,84 +184,6 @@ def test_extended_best_response_against_all_policies(largest, rng):
     np.testing.assert_allclose(values, of_policy, rtol=0, atol=TOLERANCE)
 
 
-# --- kernels --------------------------------------------------------------------------------------------------------
-
-SIZES = [(4, 5, 3, 6), (1, 1, 1, 1), (2, 13, 4, 1), (3, 2, 6, 9), (5, 9, 2, 3), (3, 17, 1, 2)]
-
-
-def box_arguments(name: str, rng: np.random.Generator, H: int, S: int, A: int, R: int) -> tuple:
-    centre, radius = random_set(rng, H, S, A, R)
-    boxes = Boxes.around(centre, radius)
-    policy, initial = random_policy(rng, H, S, A, R), rng.dirichlet(np.full(S, 0.3))
-    initial = np.where(initial < 0.05, 0, initial) / np.sum(np.where(initial < 0.05, 0, initial))
-    states, actions = rng.integers(S, size=(H, R)), rng.integers(A, size=(H, R))
-    counts = rng.integers(4, size=(H, S, A, S, R))
-    counts[-1] = 0
-    visits = counts.sum(axis=3) + (np.arange(H) == H - 1)[:, None, None, None] * rng.integers(4, size=(H, S, A, R))
-    at_epoch = visits // 2
-    tied = np.round(rng.normal(size=(H, S, R)), 1)
-    return {
-        "occupancy_bounds": (boxes, initial, policy),
-        "extreme_expectations": (boxes, tied, False),
-        "extended_q_values": (boxes, rng.random((H, S, 1, R)), policy, 1 / H, True),
-        "count_trajectory": (counts, visits, at_epoch, np.zeros(R, dtype=np.int64), states, actions),
-        "refresh_boxes": (
-            boxes, counts, visits, at_epoch, rng.integers(2, size=R), 2.0, 14 / 3, 1, 3.0, rng.random(R) / 5,
-        ),
-    }[name]  # fmt: skip
-
-
-def run(function, arguments) -> list[np.ndarray]:
-    result = function(*(a.copy() if isinstance(a, np.ndarray) else a for a in arguments))
-    flat = []
-    for part in result if isinstance(result, tuple) else (result,):
-        part = getattr(part, "dense", part)
-        flat.extend([part.lowest, part.highest] if isinstance(part, Boxes) else [part])
-    return [np.asarray(part) for part in flat]
-
-
-def strict(argument):
-    if isinstance(argument, Boxes):
-        return Boxes(strict(argument.lowest), strict(argument.highest))
-    return array_api_strict.asarray(argument) if isinstance(argument, np.ndarray) else argument
-
-
-@pytest.mark.parametrize("sizes", SIZES)
-@pytest.mark.parametrize("name", kernels.BOX_KERNELS)
-def test_versions_agree(name, sizes, rng):
-    arguments = box_arguments(name, rng, *sizes)
-    packed = tuple(a.packed if isinstance(a, Boxes) else a for a in arguments)
-    reference = run(getattr(plain_boxes, name), arguments)
-    others = [
-        run(getattr(kernels, name), arguments),
-        run(getattr(compiled_boxes, name), packed),
-        run(getattr(kernels, name), tuple(map(strict, arguments))),
-    ]
-    with kernels.using("numpy"):
-        others.append(run(getattr(kernels, name), tuple(a.packed if isinstance(a, Boxes) else a for a in arguments)))
-    for other in others:
-        for expected, got in zip(reference, other, strict=True):
-            np.testing.assert_allclose(got, expected, rtol=TOLERANCE, atol=TOLERANCE)
-
-
-@pytest.mark.parametrize("name", kernels.BOX_KERNELS)
-def test_a_run_is_the_same_alone_and_beside_others(name, rng):
-    R = 13
-    arguments = box_arguments(name, rng, 4, 11, 3, R)
-    together = run(getattr(compiled_boxes, name), arguments)
-
-    def alone(argument, r):
-        if isinstance(argument, Boxes):
-            return Boxes(alone(argument.lowest, r), alone(argument.highest, r))
-        is_by_run = isinstance(argument, np.ndarray) and argument.shape[-1] == R
-        return np.ascontiguousarray(argument[..., r : r + 1]) if is_by_run else argument
-
-    for r in (0, 6, 12):
-        one = run(getattr(compiled_boxes, name), tuple(alone(a, r) for a in arguments))
-        for whole, single in zip(together, one, strict=True):
-            np.testing.assert_array_equal(whole[..., r], single[..., 0])
-
-
 def test_sets_are_shared_or_one_per_run(rng):
     H, S, A, R = 3, 6, 2, 5
     centre, radius = (array[..., 0] for array in random_set(rng, H, S, A, 1))
@@ -304,181 +214,14 @@ def test_other_array_libraries_get_their_own_arrays_back(rng):
         (confidence.extended_best_response, (policy,)),
     ):
         expected = function(centre, radius, *tail)
-        got = function(*map(strict, (centre, radius, *tail)))
+        got = function(*map(array_api_strict.asarray, (centre, radius, *tail)))
         for one, other in zip(_flat(expected), _flat(got), strict=True):
-            assert type(other) is type(strict(centre))
+            assert type(other) is type(array_api_strict.asarray(centre))
             np.testing.assert_allclose(np.asarray(other), one, rtol=0, atol=TOLERANCE)
 
 
 def _flat(result):
     return result if isinstance(result, tuple) else (result,)
-
-
-# --- counts, epochs, radii ------------------------------------------------------------------------------------------
-
-
-class PlainRun:
-    """One run's counts in dictionaries, its epochs by the words of the specification."""
-
-    def __init__(self) -> None:
-        self.n, self.n_next, self.at_epoch, self.epochs = {}, {}, {}, 0
-
-    def add(self, trajectory: list[tuple[int, int]]) -> None:
-        for h, (s, a) in enumerate(trajectory):
-            self.n[h, s, a] = self.n.get((h, s, a), 0) + 1
-            if h + 1 < len(trajectory):
-                key = h, s, a, trajectory[h + 1][0]
-                self.n_next[key] = self.n_next.get(key, 0) + 1
-
-    def ends_epoch(self, trajectory: list[tuple[int, int]]) -> bool:
-        visited = [(h, *pair) for h, pair in enumerate(trajectory)]
-        return any(self.n[key] >= max(1, 2 * self.at_epoch.get(key, 0)) for key in visited)
-
-    def begin_epoch(self) -> None:
-        self.at_epoch = dict(self.n)
-        self.epochs += 1
-
-
-class Seen:
-    def __init__(self, states: np.ndarray, actions: np.ndarray) -> None:
-        self.states, self.actions = states, actions
-
-
-@pytest.mark.parametrize("xp", [np, array_api_strict])
-def test_counts_and_epochs_against_a_plain_loop(xp, rng):
-    H, S, A, R = 3, 4, 2, 3
-    counts = confidence.VisitCounts((H, S, A), R, xp)
-    plain = [PlainRun() for _ in range(R)]
-    for _ in range(60):
-        states, actions = rng.integers(S, size=(H, R)), rng.integers(A, size=(H, R))
-        counts.add(xp.asarray(states), xp.asarray(actions))
-        begun = counts.begin_epochs()
-        for r, one in enumerate(plain):
-            trajectory = [(int(states[h, r]), int(actions[h, r])) for h in range(H)]
-            one.add(trajectory)
-            assert bool(begun[r]) == one.ends_epoch(trajectory)
-            if begun[r]:
-                one.begin_epoch()
-    for r, one in enumerate(plain):
-        assert int(counts.n_epochs[r]) == one.epochs
-        for h, s, a in np.ndindex(H, S, A):
-            n = one.n.get((h, s, a), 0)
-            assert int(counts.visits[h, s, a, r]) == n
-            row = [one.n_next.get((h, s, a, x), 0) for x in range(S)]
-            assert [int(x) for x in counts.transitions[h, s, a, :, r]] == row
-            centre = [c / n for c in row] if sum(row) else [1 / S] * S
-            np.testing.assert_allclose(np.asarray(counts.centre()[h, s, a, :, r]), centre, rtol=1e-15)
-
-
-def test_several_arrivals_at_once_are_one_epoch():
-    counts = confidence.VisitCounts((1, 1, 1), 2)
-    for _ in range(3):
-        counts.add(np.zeros((1, 2), dtype=np.int64), np.zeros((1, 2), dtype=np.int64))
-    assert counts.begin_epochs().tolist() == [1, 1]
-    assert counts.n_epochs.tolist() == [1, 1]
-    for expected in (0, 0, 1):  # 3 visits at its start: the next epoch begins at 6
-        counts.add(np.zeros((1, 2), dtype=np.int64), np.zeros((1, 2), dtype=np.int64))
-        assert counts.begin_epochs().tolist() == [expected, expected]
-
-
-FORMULAS = {
-    "delayed_uob_reps": lambda p, n, iota: 4 * math.sqrt(p * iota / max(1, n)) + 10 * iota / max(1, n),
-    "uob_reps": lambda p, n, iota: 2 * math.sqrt(p * iota / max(1, n - 1)) + 14 * iota / (3 * max(1, n - 1)),
-    "dilated_bonuses": lambda p, n, iota: 4 * math.sqrt(p * iota / max(1, n)) + 28 * iota / (3 * max(1, n)),
-    "uob_ftrl": lambda p, n, iota: 2 * math.sqrt(p * iota / max(1, n)) + 14 * iota / (3 * max(1, n)),
-}
-
-
-@pytest.mark.parametrize("name", confidence.RADII)
-def test_radii_against_the_table(name, rng):
-    centre, _ = random_set(rng, 2, 3, 2, 4)
-    visits = rng.integers(10**6, size=(2, 3, 2, 4)) // 10 ** rng.integers(8, size=(2, 3, 2, 4))
-    scale = np.array([1.0, 0.1, 0.02, 0.0])
-    radius = getattr(confidence, f"{name}_radius")(centre, visits, 7.5, scale)
-    alone = getattr(confidence, f"{name}_radius")(centre[..., 1], visits[..., 1], 7.5, 0.1)
-    np.testing.assert_array_equal(alone, radius[..., 1])
-    for h, s, a, x, r in np.ndindex(centre.shape):
-        expected = min(1.0, scale[r] * FORMULAS[name](centre[h, s, a, x, r], visits[h, s, a, r], 7.5))
-        assert abs(radius[h, s, a, x, r] - expected) < TOLERANCE
-    log_factor = 10 if name == "delayed_uob_reps" else 1
-    iota = confidence.RADII[name].log_term((2, 3, 4), 100, 0.05)
-    assert iota == pytest.approx(math.log(log_factor * 2 * 3 * 4 * 100 / 0.05), rel=1e-14)
-
-
-@pytest.mark.parametrize("refresh", ["epoch", "episode"])
-@pytest.mark.parametrize("backend", ["numba", "numpy"])
-def test_sets_follow_the_counts_at_epochs_or_every_episode(refresh, backend, rng):
-    """The sets that are refreshed row by row are those computed afresh from the counts of the last refresh."""
-    shape, R, K = (3, 5, 2), 4, 500
-    scale = [1.0, 0.1, 0.01, 0.0]
-    chosen = confidence.ConfidenceSettings("uob_reps", width_scale=scale, refresh=refresh)
-    model = np.moveaxis(rng.dirichlet(np.full(5, 0.3), shape[:3]), -1, 3)
-    with kernels.using(backend):
-        sets = confidence.ConfidenceSets(shape, R, K, chosen)
-        centre, visits = sets.counts.centre(), sets.counts.visits.copy()
-        for k in range(30):
-            states = [rng.integers(5, size=R)]
-            actions = rng.integers(2, size=(3, R))
-            for h in range(2):
-                rows = model[h, states[h], actions[h]]
-                states.append(np.array([rng.choice(5, p=row) for row in rows]))
-            before = sets.counts.n_epochs.copy()
-            sets.observe([Seen(np.array(states), actions)] * (k % 3))  # none, one or several arrive
-            begun = np.ones(R, dtype=bool) if refresh == "episode" else sets.counts.n_epochs > before
-            centre = np.where(begun, sets.counts.centre(), centre)
-            visits = np.where(begun, sets.counts.visits, visits)
-        iota = math.log(np.prod(shape) * K / 0.1)
-        radius = confidence.uob_reps_radius(centre, visits, iota, np.array(scale))
-        lowest, highest = sets.bounds()
-        np.testing.assert_allclose(lowest[:-1], np.maximum(centre - radius, 0)[:-1], rtol=0, atol=TOLERANCE)
-        np.testing.assert_allclose(highest[:-1], np.minimum(centre + radius, 1)[:-1], rtol=0, atol=TOLERANCE)
-        np.testing.assert_array_equal(sets.visits_in_force, visits)
-        policy, initial = random_policy(rng, *shape, R), rng.dirichlet(np.ones(5))
-        losses = rng.random((*shape, R))
-        for got, expected in zip(
-            (*sets.occupancy_bounds(initial, policy), *sets.evaluate(losses, policy, False, 0.5)),
-            (
-                *confidence.occupancy_bounds(centre, radius, initial, policy),
-                *confidence.extended_evaluate(centre, radius, losses, policy, False, 0.5),
-            ),
-            strict=True,
-        ):
-            np.testing.assert_allclose(got, expected, rtol=0, atol=TOLERANCE)
-
-
-@pytest.mark.parametrize("name", ["delayed_uob_reps", "uob_reps", "dilated_bonuses"])
-def test_the_true_transitions_are_inside(name, rng):
-    """delta = 0.1 over 100 runs: 10 failures would be allowed (40 for UOB-REPS); the radii are loose, none is seen."""
-    H, S, A, R, K = 2, 3, 2, 100, 4000
-    model = rng.dirichlet(np.ones(S), (H, S, A))
-    sets = confidence.ConfidenceSets((H, S, A), R, K, confidence.ConfidenceSettings(name))
-    table, first = kernels.inverse_cdf_table(model), kernels.inverse_cdf_table(np.ones(S) / S)
-    policy = np.full((H, S, A, R), 1 / A)
-    missed = np.zeros(R, dtype=bool)
-    for _ in range(K):
-        states, actions = kernels.sample_trajectories(table, first, policy, rng.random((2 * H, R)))
-        sets.observe([Seen(states, actions)])
-        if sets.counts.n_trajectories % 500 == 0:
-            lowest, highest = sets.bounds()
-            outside = (model[..., None] < lowest) | (model[..., None] > highest)
-            missed |= outside[:-1].any(axis=(0, 1, 2, 3))
-    assert missed.sum() == 0
-    assert np.mean(highest[:-1] - lowest[:-1]) < 0.9  # and the sets say something
-
-
-def test_settings_are_reported():
-    chosen = confidence.ConfidenceSettings(width_scale=0.1, bias_scale=0.2)
-    assert chosen.reported == {
-        "radius": "delayed_uob_reps",
-        "failure_probability": 0.1,
-        "width_scale": 0.1,
-        "bias_scale": 0.2,
-        "refresh": "epoch",
-        "counts": "immediate",
-    }
-
-
-# --- sentences ------------------------------------------------------------------------------------------------------
 
 
 def ok() -> dict[str, np.ndarray]:
