@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tabpo import estimators, kernels, planning
+from tabpo import Environment, estimators, kernels, planning, simulate
 from tabpo.errors import InvalidInputError
 from tabpo.learners import DAPO, DAPOParameters, Feedback, Problem
 from tabpo.learners.protocol import Arrivals
@@ -218,3 +220,13 @@ def test_weights_stay_finite_after_many_large_steps():
         learner.learn(k, Arrivals((feedback,)))
     assert np.isfinite(learner.log_weights).all()
     assert learner.policy.sum() == pytest.approx(1)
+
+
+def test_without_exploration_there_is_no_bonus_where_the_acting_policy_never_comes():
+    """gamma = 0 at a state that is never reached: 0/0 in the bonus, which is 0."""
+    step = np.zeros((2, 3, 2, 3))
+    step[..., 0] = 1  # always back to state 0: states 1 and 2 are never reached
+    given = TabularMDP(step, [1.0, 0.0, 0.0])
+    plain = simulate(Environment(given, np.full((2, 3, 2), 0.3), 1), partial(DAPO, exploration=0.0, bonus=False), 20, 3)
+    with_bonus = simulate(Environment(given, np.full((2, 3, 2), 0.3), 1), partial(DAPO, exploration=0.0), 20, 3)
+    np.testing.assert_array_equal(with_bonus.expected_loss, plain.expected_loss)

@@ -94,6 +94,8 @@ class DAPO:
         xp = problem.xp
         self.transitions = kernels.prepare(problem.mdp.transitions, xp)
         self.estimator_exploration = (1.0 if self.parameters.implicit_exploration else 0.0) * self.exploration
+        # Without exploration the bonus is 0, also where mu^j pi^j + gamma is: any positive number will do there.
+        self.bonus_exploration = xp.where(self.exploration > 0, self.exploration, 1.0)
         self.bonus_weight = 3.0 * self.exploration * H * self.bonus_scale  # 3 gamma H
         self.dilation = 1.0 / H if self.parameters.dilation else 0.0
         self.log_weights = xp.zeros((H, S, A, problem.n_runs))
@@ -126,7 +128,7 @@ class DAPO:
                     j.policy,
                     self.policy,
                     j.state_occupancy,
-                    self.exploration,
+                    self.bonus_exploration,
                     -self.bonus_weight,
                     self.parameters.adapt,
                 )
