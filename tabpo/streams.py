@@ -26,7 +26,7 @@ class Purpose(IntEnum):
     LEARNER = 5
 
 
-def stream(seed: int, purpose: Purpose, run: int = 0) -> np.random.Generator:
+def stream(seed: int, purpose: Purpose, run: int = 0, restart: int = 0) -> np.random.Generator:
     """Return the generator of one run and purpose.
 
     Parameters
@@ -36,16 +36,19 @@ def stream(seed: int, purpose: Purpose, run: int = 0) -> np.random.Generator:
     run : int, at least 0
         The run's index. What belongs to the environment (the MDP, the loss sequence, the delays) is drawn once
         for all runs, with ``run=0``, so that every learner and every run meets the same environment.
+    restart : int, at least 0
+        How often the run's learner began afresh (doubling): it draws other numbers each time. 0 adds nothing to the key.
 
     Raises
     ------
     InvalidInputError
-        If the seed or the run is negative or not an integer.
+        If a number is negative or not an integer.
     """
-    for name, value in (("seed", seed), ("run", run)):
+    for name, value in (("seed", seed), ("run", run), ("restart", restart)):
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
             raise InvalidInputError(f"{name} must be an integer of at least 0, got {value!r}")
-    sequence = np.random.SeedSequence(int(seed), spawn_key=(int(purpose), int(run)))
+    key = (int(purpose), int(run), int(restart)) if restart else (int(purpose), int(run))
+    sequence = np.random.SeedSequence(int(seed), spawn_key=key)
     return np.random.Generator(np.random.Philox(sequence))
 
 

@@ -31,3 +31,8 @@ def test_blocks_hand_out_the_runs_own_stream(episodes_per_block):
 def test_bad_seeds_get_a_sentence(seed, run):
     with pytest.raises(InvalidInputError, match="must be an integer of at least 0, got"):
         stream(seed, Purpose.MDP, run)
+
+
+def test_a_learner_that_begins_afresh_draws_other_numbers():
+    assert stream(1, Purpose.LEARNER, 2, restart=0).random() == stream(1, Purpose.LEARNER, 2).random()
+    assert len({stream(1, Purpose.LEARNER, 2, restart).random() for restart in range(50)}) == 50

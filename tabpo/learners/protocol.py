@@ -34,6 +34,8 @@ class Problem:
     seed : int
     runs : tuple of int, length R
         Indices of the runs; see :meth:`stream`.
+    restart : int
+        How often the learner began afresh, under doubling.
     best_policy : callable
         Returns the best fixed policy of all K episodes (H, S, A): for anchors in figures, not for learners.
     xp : namespace
@@ -47,6 +49,7 @@ class Problem:
     max_delay: int
     seed: int = 0
     runs: tuple[int, ...] = ()
+    restart: int = 0
     best_policy: Callable[[], NDArray[np.float64]] | None = field(default=None, repr=False)
     xp: Any = field(default=np, repr=False)
 
@@ -67,7 +70,7 @@ class Problem:
 
     def stream(self, run: int) -> np.random.Generator:
         """Return the generator for the learner's own draws in run number ``run`` of this block (0 ... R-1)."""
-        return stream(self.seed, Purpose.LEARNER, self.runs[run])
+        return stream(self.seed, Purpose.LEARNER, self.runs[run], self.restart)
 
 
 @dataclass(frozen=True, eq=False)

@@ -86,6 +86,7 @@ class Doubling:
             n_episodes=self.guessed_episodes,
             total_delay=self.guessed_delay,
             max_delay=self.guessed_delay,
+            restart=self.restarts,
         )
         self.inside = self.make(guess)
 
