@@ -37,7 +37,7 @@ def stream(seed: int, purpose: Purpose, run: int = 0, restart: int = 0) -> np.ra
         The run's index. What belongs to the environment (the MDP, the loss sequence, the delays) is drawn once
         for all runs, with ``run=0``, so that every learner and every run meets the same environment.
     restart : int, at least 0
-        How often the run's learner began afresh (doubling): it draws other numbers each time. 0 adds nothing to the key.
+        How often the run's learner began afresh (doubling): other numbers each time. 0 adds nothing to the key.
 
     Raises
     ------

@@ -34,12 +34,12 @@ class Problem:
     seed : int
     runs : tuple of int, length R
         Indices of the runs; see :meth:`stream`.
-    restart : int
-        How often the learner began afresh, under doubling.
     best_policy : callable
         Returns the best fixed policy of all K episodes (H, S, A): for anchors in figures, not for learners.
     xp : namespace
         Array library of the policies.
+    restart : int
+        How often the learner began afresh, under doubling.
     """
 
     mdp: TabularMDP
@@ -49,9 +49,9 @@ class Problem:
     max_delay: int
     seed: int = 0
     runs: tuple[int, ...] = ()
-    restart: int = 0
     best_policy: Callable[[], NDArray[np.float64]] | None = field(default=None, repr=False)
     xp: Any = field(default=np, repr=False)
+    restart: int = 0
 
     @property
     def horizon(self) -> int:
