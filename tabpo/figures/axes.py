@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -161,6 +161,8 @@ def smallest_drawn(heights: NDArray[np.float64]) -> float:
 def reference_slopes(axes: Axes, slopes: Iterable[float], x: NDArray[np.float64], heights: NDArray[np.float64]) -> None:
     """Draw dashed lines of given slopes on log-log axes, fanning out from above the curves to the right edge.
 
+    A falling line stops at the lowest point drawn.
+
     Parameters
     ----------
     axes : Axes
@@ -178,13 +180,17 @@ def reference_slopes(axes: Axes, slopes: Iterable[float], x: NDArray[np.float64]
     near = drawn & (x >= start / 1.5) & (x <= start * 1.5)
     if not near.any():  # few points: those at the next abscissa
         near = drawn & (x == x[drawn & (x > start)].min())
-    base = 1.5 * float(heights[near].max())
+    base, lowest = 1.5 * float(heights[near].max()), float(heights[drawn].min())
     for slope in slopes:
-        top = base * (end / start) ** slope
-        axes.plot([start, end], [base, top], color="0.45", linewidth=0.7, linestyle=(0, (3, 2)), zorder=1.5)
+        last, top = end, base * (end / start) ** slope
+        where: dict[str, Any] = {"xytext": (2, 0), "ha": "left", "va": "center"}
+        if top < lowest:  # a steeply falling line ends where it would leave the curves' range
+            last, top = start * (lowest / base) ** (1 / slope), lowest
+            where = {"xytext": (0, -2), "ha": "center", "va": "top"}
+        axes.plot([start, last], [base, top], color="0.45", linewidth=0.7, linestyle=(0, (3, 2)), zorder=1.5)
         axes.annotate(
-            slope_words(slope), (end, top), (2, 0), textcoords="offset points", fontsize=6, color="0.35",
-            ha="left", va="center", annotation_clip=False,
+            slope_words(slope), (last, top), **where, textcoords="offset points", fontsize=6, color="0.35",
+            annotation_clip=False,
         )  # fmt: skip
 
 
