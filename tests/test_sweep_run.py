@@ -27,6 +27,7 @@ from tabpo.sweep import (
 from tabpo.sweep.progress import duration, show_progress, summary
 from tabpo.sweep.schedule import outcomes
 from tabpo.sweep.status import SweepStatus
+from tabpo.sweep.store import Store
 from tabpo.sweep.worker import Computed, compute
 from tests.sweep_pieces import CONFIG, numbers, start, write_config
 
@@ -177,6 +178,18 @@ def test_ctrl_c_in_this_process(tmp_path):
     with pytest.raises(SweepInterrupted, match=r"stopped: 3 of 12 cells are stored"):
         run_experiment(config, tmp_path / "out", progress=stop)
     assert run_experiment(config, tmp_path / "out").missing.empty
+
+
+def test_ctrl_c_between_storing_a_cell_and_counting_it(tmp_path, monkeypatch):
+    save = Store.save
+
+    def save_and_stop(*arguments):
+        save(*arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Store, "save", save_and_stop)
+    with pytest.raises(SweepInterrupted, match=r"stopped: 1 of 12 cells are stored"):
+        run_experiment(write_config(tmp_path), tmp_path / "out")
 
 
 @pytest.mark.slow

@@ -191,7 +191,9 @@ class _Sweep:
         self._reported += run_episodes
 
     def how_to_go_on(self, experiment: Experiment) -> str:
-        stored = f"{self._n_done} of {len(self.cells)} cells are stored in {str(self.store.folder)!r}"
+        done = self.store.done()  # what is there: the interrupt may fall between a cell's storing and its counting
+        n_stored = sum(cell.hash in done for cell in self.cells)
+        stored = f"{n_stored} of {len(self.cells)} cells are stored in {str(self.store.folder)!r}"
         if experiment.path is None:
             return f"stopped: {stored}; call run_experiment again to go on"
         command = shlex.join(["tabpo", "run", str(experiment.path), "--output", str(self.store.folder)])
