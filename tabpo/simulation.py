@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from tabpo import kernels, planning
 from tabpo.arrays import Array
 from tabpo.environments.environment import Environment, RealisedEnvironment
+from tabpo.environments.losses_base import AdaptiveLosses
 from tabpo.errors import InvalidInputError, TabpoError
 from tabpo.learners import resolve
-from tabpo.learners.protocol import Arrivals, Feedback, Learner, Problem, Trajectory
-from tabpo.mdp import positive_integer
+from tabpo.learners.protocol import Arrivals, Feedback, Learner, Problem, Trajectory, notes_of
+from tabpo.mdp import TabularMDP, positive_integer
 from tabpo.streams import Purpose, UniformBlocks
 
 if TYPE_CHECKING:
@@ -44,8 +45,8 @@ class SimulationResult:
         Expected loss so far minus that of the best fixed policy for all K episodes.
     expected_loss, sampled_loss : (C, R)
         Cumulative: of the policies played, exactly; and of the trajectories drawn.
-    comparator_loss, final_comparator_loss : (C,)
-        Cumulative expected loss of the two comparators.
+    comparator_loss, final_comparator_loss : (C, R)
+        Cumulative expected loss of the two comparators; the same for all runs unless the losses adapt to the policies.
     lost_feedback : int
         Episodes whose feedback would have arrived after the last one.
     total_delay, max_delay : int
@@ -81,8 +82,8 @@ class SimulationResult:
             "final_regret": self.final_regret.ravel(),
             "expected_loss": self.expected_loss.ravel(),
             "sampled_loss": self.sampled_loss.ravel(),
-            "comparator_loss": np.repeat(self.comparator_loss, n_runs),
-            "final_comparator_loss": np.repeat(self.final_comparator_loss, n_runs),
+            "comparator_loss": self.comparator_loss.ravel(),
+            "final_comparator_loss": self.final_comparator_loss.ravel(),
         }
         return pd.DataFrame(columns)
 
@@ -101,8 +102,9 @@ def simulate(
 ) -> SimulationResult:
     """Play ``n_runs`` independent runs of a learner for ``n_episodes`` episodes.
 
-    Runs share the environment's losses and delays and differ in the trajectories drawn. A run's numbers depend on the
-    seed and its index only.
+    Runs share the environment's losses and delays and differ in the trajectories drawn; losses that adapt to the policy
+    are each run's own, and so is the best fixed policy that its regret compares with. A run's numbers depend on the seed
+    and its index only.
 
     Parameters
     ----------
@@ -221,6 +223,10 @@ def _check_memory(world: RealisedEnvironment, n_runs: int) -> None:
 
 
 def _best_policy(world: RealisedEnvironment) -> Floats:
+    if isinstance(world.losses, AdaptiveLosses):
+        raise InvalidInputError(
+            "the best fixed policy is not known in advance: these losses adapt to the policies played"
+        )
     total = np.zeros(world.mdp.shape)
     for k in range(world.n_episodes):
         total += world.losses.mean(k)
@@ -248,10 +254,12 @@ class _Simulation:
         )
         self.pending: dict[int, list[Feedback]] = defaultdict(list)
         self.lost = 0
-        self.total_losses = np.zeros(mdp.shape)
+        self.adversary = world.losses if isinstance(world.losses, AdaptiveLosses) else None
+        self.total_losses = np.zeros((*mdp.shape, problem.n_runs if self.adversary else 1))
         self.expected_loss = xp.zeros(problem.n_runs)
         self.sampled_loss = xp.zeros(problem.n_runs)
         self.trusts_learner = getattr(learner, "returns_new_policies", False)
+        self.full_information = getattr(learner, "full_information", False)
         self.recorded: list[tuple[Floats, Floats, Floats]] = []
 
     def episode(self, k: int) -> None:
@@ -259,23 +267,34 @@ class _Simulation:
         policy = self._policy(k)
         occupancy = kernels.state_occupancy(self.transitions, self.initial, policy)
         self._check_mass(k, policy, occupancy)
-        mean_losses = self.world.losses.mean(k)
-        self.total_losses += mean_losses
-        mean_losses = self.xp.asarray(mean_losses)
+        mean_losses = self._mean_losses(k, policy)
         self.expected_loss = self.expected_loss + kernels.expected_loss(occupancy, policy, mean_losses)
 
         states, actions = kernels.sample_trajectories(
             self.transitions.table, self.initial_table, policy, self.xp.asarray(self.uniforms.next())
         )
-        losses = kernels.at_trajectory(mean_losses[..., None], states, actions)
+        losses = kernels.at_trajectory(mean_losses, states, actions)
         if self.noise is not None:
             losses = self.xp.astype(self.xp.asarray(self.noise.next()) < losses, losses.dtype)
         # A cumulative sum adds in order however many runs there are; a sum may not.
         self.sampled_loss = self.sampled_loss + self.xp.cumulative_sum(losses, axis=0)[-1, ...]
 
-        self.learner.learn(k, self._arrivals(k, Feedback(k, states, actions, losses, policy, occupancy)))
+        table = mean_losses if self.full_information else None
+        notes = notes_of(self.learner, k)
+        played = Feedback(k, states, actions, losses, policy, occupancy, notes, table)
+        self.learner.learn(k, self._arrivals(k, played))
         if k + 1 == self.checkpoints[len(self.recorded)]:
             self._record(k, policy)
+
+    def _mean_losses(self, k: int, policy: Array) -> Array:
+        """Return the mean losses of episode ``k``, (H, S, A, 1), or (H, S, A, R) if they adapt to the policies."""
+        if self.adversary is not None:
+            means = self.adversary.respond(k, policy)
+            self.total_losses += _numpy(means)
+            return means
+        shared = self.world.losses.mean(k)[..., None]  # type: ignore[union-attr]
+        self.total_losses += shared
+        return self.xp.asarray(shared)
 
     def _record(self, k: int, policy: Array) -> None:
         """Keep the cumulative losses; a learner that is trusted with its policies is checked here."""
@@ -326,17 +345,15 @@ class _Simulation:
         """Compare with the best fixed policies."""
         mdp = self.world.mdp
         expected = np.stack([expected for expected, _, _ in self.recorded])
-        totals = [total for _, _, total in self.recorded]
-        own = np.array([planning.best_in_hindsight(mdp.transitions, mdp.initial, total)[1] for total in totals])
-        best, _ = planning.best_in_hindsight(mdp.transitions, mdp.initial, totals[-1])
-        best_occupancy = planning.occupancy(mdp.transitions, mdp.initial, best)
-        final = np.array([np.sum(best_occupancy * total) for total in totals])
+        totals = np.stack([total for _, _, total in self.recorded])
+        comparators = [_comparators(mdp, totals[..., r]) for r in range(totals.shape[-1])]
+        own, final = (np.broadcast_to(np.stack(one, axis=-1), expected.shape) for one in zip(*comparators, strict=True))
         settings = {name: _setting(value) for name, value in getattr(self.learner, "settings", {}).items()}
         return SimulationResult(
             episodes=self.checkpoints,
             runs=np.array(self.problem.runs, dtype=np.int64),
-            regret=expected - own[:, None],
-            final_regret=expected - final[:, None],
+            regret=expected - own,
+            final_regret=expected - final,
             expected_loss=expected,
             sampled_loss=np.stack([sampled for _, sampled, _ in self.recorded]),
             comparator_loss=own,
@@ -347,6 +364,17 @@ class _Simulation:
             settings=settings,
             wall_seconds=wall_seconds,
         )
+
+
+def _comparators(mdp: TabularMDP, totals: Floats) -> tuple[Floats, Floats]:
+    """Return what the best fixed policies lose by each checkpoint: each checkpoint's own best one, and the last one's.
+
+    ``totals`` are the losses summed until each checkpoint, (C, H, S, A).
+    """
+    own = [planning.best_in_hindsight(mdp.transitions, mdp.initial, total)[1] for total in totals]
+    best, _ = planning.best_in_hindsight(mdp.transitions, mdp.initial, totals[-1])
+    occupancy = planning.occupancy(mdp.transitions, mdp.initial, best)
+    return np.array(own), np.array([np.sum(occupancy * total) for total in totals])
 
 
 def _numpy(array: Array) -> Floats:

@@ -96,7 +96,7 @@ def scripted_run():
         policy = learner.act(k).copy()
         np.testing.assert_allclose(policy[..., 0], a["policies"][k], **tolerance)
         mu = kernels.state_occupancy(a["transitions"], a["initial"], policy)
-        expected.append(kernels.expected_loss(mu, policy, a["losses"][k])[0])
+        expected.append(kernels.expected_loss(mu, policy, a["losses"][k][..., None])[0])
         states, actions = a["states"][k][:, None], a["actions"][k][:, None]
         losses = a["losses"][k][np.arange(len(states))[:, None], states, actions]
         arrives = k + a["delays"][k]

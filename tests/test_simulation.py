@@ -48,12 +48,12 @@ def test_dapo_is_what_a_loop_in_plain_numpy_computes(noise, bonus_scale, rng):
         np.testing.assert_allclose(result.sampled_loss[:, r], np.cumsum(sampled), **CLOSE)
         np.testing.assert_allclose(result.regret[:, r], np.cumsum(expected) - own, **CLOSE)
         assert np.abs(last - 1 / A).max() > 0.2  # the policy has moved: the loop was put to the test
-    np.testing.assert_allclose(result.comparator_loss, own, **CLOSE)
+    np.testing.assert_allclose(result.comparator_loss[:, 0], own, **CLOSE)
     # The final comparator is one policy for all checkpoints: the best of all for the last sum.
     policies = list(reference_loop.deterministic_policies(H, S, A))
     values = [[reference_loop.expected_loss(mdp.transitions, mdp.initial, p, t) for t in totals] for p in policies]
     best = min(values, key=lambda curve: curve[-1])
-    np.testing.assert_allclose(result.final_comparator_loss, best, **CLOSE)
+    np.testing.assert_allclose(result.final_comparator_loss[:, 0], best, **CLOSE)
     np.testing.assert_allclose(result.final_regret, result.expected_loss - np.array(best)[:, None], **CLOSE)
     assert result.lost_feedback == np.sum(np.arange(K) + delays >= K) > 0
 
@@ -130,7 +130,7 @@ def test_comparators_against_every_deterministic_policy(sizes, rng):
     result = simulate(Environment(mdp, losses), "uniform", 6, 2, 0, checkpoints=range(1, 7))
     totals = np.cumsum(losses, axis=0)
     own = [reference_loop.least_loss(mdp.transitions, mdp.initial, total) for total in totals]
-    np.testing.assert_allclose(result.comparator_loss, own, atol=1e-13)
+    np.testing.assert_allclose(result.comparator_loss[:, 0], own, atol=1e-13)
     uniform = np.full((H, S, A), 1 / A)
     expected = [reference_loop.expected_loss(mdp.transitions, mdp.initial, uniform, total) for total in totals]
     np.testing.assert_allclose(result.regret, np.repeat(np.subtract(expected, own)[:, None], 2, 1), atol=1e-13)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tabpo.environments.delays import DELAYS, ArrayDelays, DelayLaw, FixedDelays, whole_delays
 from tabpo.environments.losses import LOSSES, ArrayLosses, EnvironmentLosses
-from tabpo.environments.losses_base import LossSequence, Noise, RealisedLosses, check_noise
+from tabpo.environments.losses_base import AdaptiveLosses, LossSequence, Noise, RealisedLosses, check_noise
 from tabpo.errors import InvalidInputError, unknown
 from tabpo.mdp import Array, TabularMDP, positive_integer, unit_interval
 from tabpo.streams import Purpose, stream
@@ -25,7 +25,7 @@ class RealisedEnvironment:
     Attributes
     ----------
     mdp : TabularMDP
-    losses : RealisedLosses
+    losses : RealisedLosses or AdaptiveLosses
     delays : int64, (K,), at least 0
         Feedback of episode k arrives at the end of episode ``k + delays[k]``; after episode K - 1, never.
     trajectories : "immediate" or "delayed"
@@ -33,7 +33,7 @@ class RealisedEnvironment:
     """
 
     mdp: TabularMDP
-    losses: RealisedLosses
+    losses: RealisedLosses | AdaptiveLosses
     delays: NDArray[np.int64]
     trajectories: Trajectories
     n_episodes: int

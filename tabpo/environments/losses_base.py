@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, get_args
+from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,10 +33,29 @@ class RealisedLosses(Protocol):
         """Return the mean losses of episode ``k``, (H, S, A) in [0, 1]; called with k = 0, 1, 2, ... in order."""
 
 
+@runtime_checkable
+class AdaptiveLosses(Protocol):
+    """Losses that an adversary chooses when it has seen the policy of the episode (not its actions): each run's own."""
+
+    @property
+    def noise(self) -> Noise:
+        """As of :class:`RealisedLosses`."""
+
+    @property
+    def switches(self) -> Indices:
+        """As of :class:`RealisedLosses`; the same for all runs."""
+
+    def respond(self, k: int, policy: Any) -> Any:
+        """Return the mean losses of episode ``k``, (H, S, A, R) in [0, 1], for the policies (H, S, A, R) of its runs.
+
+        Called with k = 0, 1, 2, ... in order. A run's losses depend on that run's policies only.
+        """
+
+
 class LossSequence(Protocol):
     """A recipe for the losses of a simulation."""
 
-    def realise(self, mdp: TabularMDP, n_episodes: int, rng: np.random.Generator) -> RealisedLosses:
+    def realise(self, mdp: TabularMDP, n_episodes: int, rng: np.random.Generator) -> RealisedLosses | AdaptiveLosses:
         """Return the losses of ``n_episodes`` episodes, a function of the generator's numbers."""
 
 

@@ -50,6 +50,7 @@ __all__ = [
     "importance_weighted",
     "inverse_cdf_table",
     "log_barrier_leader",
+    "next_occupancy",
     "occupancy_bounds",
     "prepare",
     "product",
@@ -66,6 +67,7 @@ __all__ = [
 KERNELS = (
     "exponential_weights",
     "state_occupancy",
+    "next_occupancy",
     "expected_loss",
     "q_values",
     "sample_trajectories",
@@ -179,6 +181,7 @@ def _kernel(name: str, formulas: Any = plain, compiled: str = "compiled") -> Cal
 
 exponential_weights = _kernel("exponential_weights")
 state_occupancy = _kernel("state_occupancy")
+next_occupancy = _kernel("next_occupancy")
 expected_loss = _kernel("expected_loss")
 q_values = _kernel("q_values")
 sample_trajectories = _kernel("sample_trajectories")

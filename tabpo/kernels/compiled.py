@@ -198,24 +198,39 @@ def product(matrix: SharedMatrix, vectors: Any) -> Any:
     return out
 
 
+@compiled(IN3, INDEX2, INDEX1, IN1, IN2, IN4, types.int64, OUT2)
+def _next_occupancy(
+    dense: Any, start: Any, column: Any, value: Any, occupancy: Any, policy: Any, h: int, after: Any
+) -> None:
+    _, n_states, n_actions, n_runs = policy.shape
+    pairs = np.empty((n_states * n_actions, n_runs))
+    for s in range(n_states):
+        mu = occupancy[s]
+        for a in range(n_actions):
+            pair = pairs[s * n_actions + a]
+            pi = policy[h, s, a]
+            for r in range(n_runs):
+                pair[r] = mu[r] * pi[r]
+    _step_product(dense, start, column, value, h, pairs, after)
+
+
+def next_occupancy(transitions: Transitions, occupancy: Any, policy: Any, h: int) -> Any:
+    """See :func:`tabpo.kernels.plain.next_occupancy`."""
+    after = np.empty_like(occupancy)
+    _next_occupancy(*transitions.forward.arrays, occupancy, policy, h, after)
+    return after
+
+
 @compiled(IN3, INDEX2, INDEX1, IN1, IN1, IN4, OUT3)
 def _state_occupancy(
     dense: Any, start: Any, column: Any, value: Any, initial: Any, policy: Any, occupancy: Any
 ) -> None:
-    n_steps, n_states, n_actions, n_runs = policy.shape
-    pairs = np.empty((n_states * n_actions, n_runs))
+    n_steps, n_states, _, n_runs = policy.shape
     for s in range(n_states):
         for r in range(n_runs):
             occupancy[0, s, r] = initial[s]
     for h in range(n_steps - 1):
-        for s in range(n_states):
-            mu = occupancy[h, s]
-            for a in range(n_actions):
-                pair = pairs[s * n_actions + a]
-                pi = policy[h, s, a]
-                for r in range(n_runs):
-                    pair[r] = mu[r] * pi[r]
-        _step_product(dense, start, column, value, h, pairs, occupancy[h + 1])
+        _next_occupancy(dense, start, column, value, occupancy[h], policy, h, occupancy[h + 1])
 
 
 def state_occupancy(transitions: Transitions, initial: Any, policy: Any) -> Any:
@@ -226,9 +241,10 @@ def state_occupancy(transitions: Transitions, initial: Any, policy: Any) -> Any:
     return occupancy
 
 
-@compiled(IN3, IN4, IN3, OUT1)
+@compiled(IN3, IN4, IN4, OUT1)
 def _expected_loss(occupancy: Any, policy: Any, losses: Any, total: Any) -> None:
     n_steps, n_states, n_actions, n_runs = policy.shape
+    shared = losses.shape[3] == 1
     mean = np.empty(n_runs)
     for h in range(n_steps):
         for s in range(n_states):
@@ -237,8 +253,13 @@ def _expected_loss(occupancy: Any, policy: Any, losses: Any, total: Any) -> None
             for a in range(n_actions):
                 loss = losses[h, s, a]
                 pi = policy[h, s, a]
-                for r in range(n_runs):
-                    mean[r] += pi[r] * loss
+                if shared:
+                    same = loss[0]
+                    for r in range(n_runs):
+                        mean[r] += pi[r] * same
+                else:
+                    for r in range(n_runs):
+                        mean[r] += pi[r] * loss[r]
             mu = occupancy[h, s]
             for r in range(n_runs):
                 total[r] += mu[r] * mean[r]

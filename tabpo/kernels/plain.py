@@ -41,13 +41,30 @@ def state_occupancy(transitions: Array, initial: Array, policy: Array) -> Array:
     policy : (H, S, A, R)
     """
     xp = namespace(policy)
-    n_steps, n_states, n_actions, n_runs = policy.shape
+    n_steps, n_states, _, n_runs = policy.shape
     occupancy = [xp.broadcast_to(initial[:, None], (n_states, n_runs))]
     for h in range(n_steps - 1):
-        pairs = xp.reshape(occupancy[h][:, None, :] * policy[h, ...], (n_states * n_actions, n_runs))
-        step = xp.reshape(transitions[h, ...], (n_states * n_actions, n_states))
-        occupancy.append(xp.matmul(xp.permute_dims(step, (1, 0)), pairs))
+        occupancy.append(next_occupancy(transitions, occupancy[h], policy, h))
     return xp.stack(occupancy)
+
+
+def next_occupancy(transitions: Array, occupancy: Array, policy: Array, h: int) -> Array:
+    """Return the state occupancy after step ``h``: ``sum_{s,a} occupancy(s) policy_h(a|s) p_h(s'|s,a)``, (S, R).
+
+    Parameters
+    ----------
+    transitions : (H, S, A, S)
+    occupancy : (S, R)
+        At step h.
+    policy : (H, S, A, R)
+        Read at step h only.
+    h : int
+    """
+    xp = namespace(policy)
+    _, n_states, n_actions, n_runs = policy.shape
+    pairs = xp.reshape(occupancy[:, None, :] * policy[h, ...], (n_states * n_actions, n_runs))
+    step = xp.reshape(transitions[h, ...], (n_states * n_actions, n_states))
+    return xp.matmul(xp.permute_dims(step, (1, 0)), pairs)
 
 
 def expected_loss(occupancy: Array, policy: Array, losses: Array) -> Array:
@@ -57,10 +74,10 @@ def expected_loss(occupancy: Array, policy: Array, losses: Array) -> Array:
     ----------
     occupancy : (H, S, R)
     policy : (H, S, A, R)
-    losses : (H, S, A)
+    losses : (H, S, A, R or 1)
     """
     xp = namespace(policy)
-    return xp.sum(occupancy[:, :, None, :] * policy * losses[..., None], axis=(0, 1, 2))
+    return xp.sum(occupancy[:, :, None, :] * policy * losses, axis=(0, 1, 2))
 
 
 def q_values(transitions: Array, losses: Array, policy: Array, dilation: float = 0.0) -> tuple[Array, Array]:

@@ -98,6 +98,10 @@ class Feedback:
         The acting policy of episode j, as the learner gave it.
     state_occupancy : (H, S, R)
         Its state occupancy under the true model. A learner for unknown transitions does not read it.
+    notes : object
+        What the learner's own ``notes(j)`` returned; None if it has no such method.
+    loss_table : (H, S, A, 1) or (H, S, A, R), optional
+        The mean losses of all actions, for learners with full information; None for all others.
     """
 
     episode: int
@@ -106,6 +110,8 @@ class Feedback:
     losses: Array
     policy: Array
     state_occupancy: Array
+    notes: Any = None
+    loss_table: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -137,9 +143,14 @@ class Learner(Protocol):
     """A learner plays R runs in lockstep. Nothing else is asked of a user's own class than these two methods.
 
     Its constructor takes the :class:`Problem` and, by keyword, its parameters. Optional attributes that the simulation
-    looks for: ``settings``, a dict of resolved parameters to store with the results; ``returns_new_policies = True``,
-    a promise that ``act`` returns policies (H, S, A, R) in float64 which are not written to later: it spares a copy of
-    each, and their check at episodes that are not checkpoints.
+    looks for:
+
+    - ``settings``, a dict of resolved parameters to store with the results;
+    - ``returns_new_policies = True``, a promise that ``act`` returns policies (H, S, A, R) in float64 which are not
+      written to later: it spares a copy of each, and their check at episodes that are not checkpoints;
+    - ``notes(k)``, a method called after ``act(k)``: what it returns comes back with the feedback of episode k, and is
+      dropped if there will be none. It is the place for what belongs to the acting policy, such as occupancy bounds;
+    - ``full_information = True``, which asks for the losses of all actions with the feedback.
     """
 
     def act(self, k: int) -> Array:
@@ -149,6 +160,12 @@ class Learner(Protocol):
     def learn(self, k: int, arrivals: Arrivals) -> None:
         """Take in the feedback that arrives at the end of episode ``k``."""
         ...
+
+
+def notes_of(learner: Learner, k: int) -> Any:
+    """Return what the learner wants back with the feedback of episode ``k``; None if it has no method for it."""
+    notes = getattr(learner, "notes", None)
+    return None if notes is None else notes(k)
 
 
 def per_run(name: str, value: Any, problem: Problem, at_least: float = 0.0, positive: bool = False) -> Array:

@@ -9,7 +9,7 @@ from typing import Any
 
 from tabpo.arrays import Array
 from tabpo.errors import InvalidInputError
-from tabpo.learners.protocol import Arrivals, Learner, Problem, Trajectory
+from tabpo.learners.protocol import Arrivals, Learner, Problem, Trajectory, notes_of
 
 MakeLearner = Callable[[Problem], Learner]
 
@@ -37,10 +37,15 @@ class Skipping:
         self.inside = make(replace(problem, max_delay=inside_delay))
         self.skipped = 0
         self.returns_new_policies = getattr(self.inside, "returns_new_policies", False)
+        self.full_information = getattr(self.inside, "full_information", False)
 
     def act(self, k: int) -> Array:
         """Return the policy of the learner inside."""
         return self.inside.act(k)
+
+    def notes(self, k: int) -> Any:
+        """Return those of the learner inside."""
+        return notes_of(self.inside, k)
 
     def learn(self, k: int, arrivals: Arrivals) -> None:
         """Pass on what arrived in time."""
@@ -77,6 +82,7 @@ class Doubling:
         self.pending, self.waited, self.restarts = 0, 0, -1
         self._start(0)
         self.returns_new_policies = getattr(self.inside, "returns_new_policies", False)
+        self.full_information = getattr(self.inside, "full_information", False)
 
     def _start(self, k: int) -> None:
         self.first = k
@@ -93,6 +99,10 @@ class Doubling:
     def act(self, k: int) -> Array:
         """Return the policy of the learner inside."""
         return self.inside.act(k - self.first)
+
+    def notes(self, k: int) -> Any:
+        """Return those of the learner inside."""
+        return notes_of(self.inside, k - self.first)
 
     def learn(self, k: int, arrivals: Arrivals) -> None:
         """Pass on the feedback of episodes played since the restart; then check the guesses."""
