@@ -99,6 +99,7 @@ def test_radius_zero_is_the_exact_occupancy(rng):
     policy, initial = random_policy(rng, 5, 7, 3, 4), rng.dirichlet(np.ones(7))
     upper, lower = confidence.occupancy_bounds(centre, radius, initial, policy)
     np.testing.assert_array_equal(upper, lower)  # nothing to hand out: the same sums in the same order
+    np.testing.assert_array_equal(upper[0], np.repeat(initial[:, None], 4, axis=1))
     for r in range(4):
         exact = planning.state_occupancy(centre[..., r], initial, policy[..., r])
         np.testing.assert_allclose(upper[..., r], exact, rtol=0, atol=TOLERANCE)

@@ -140,6 +140,11 @@ def test_sets_follow_the_counts_at_epochs_or_every_episode(refresh, backend, rng
             strict=True,
         ):
             np.testing.assert_allclose(got, expected, rtol=0, atol=TOLERANCE)
+        whole = sets.occupancy_bounds(initial, policy)
+        for h in range(3):
+            begun_policy = np.where(np.arange(3)[:, None, None, None] < h, policy, np.nan)
+            for of_step, bound in zip(sets.occupancy_bounds_at(h, initial, begun_policy), whole, strict=True):
+                np.testing.assert_array_equal(of_step, bound[h])
 
 
 @pytest.mark.parametrize("name", ["delayed_uob_reps", "uob_reps", "dilated_bonuses"])

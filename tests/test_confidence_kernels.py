@@ -19,6 +19,7 @@ def box_arguments(name: str, rng: np.random.Generator, H: int, S: int, A: int, R
     boxes = Boxes.around(centre, radius)
     policy, initial = random_policy(rng, H, S, A, R), rng.dirichlet(np.full(S, 0.3))
     initial = np.where(initial < 0.05, 0, initial) / np.sum(np.where(initial < 0.05, 0, initial))
+    early = np.where(np.arange(H)[:, None, None, None] < H - 1, policy, np.nan)
     states, actions = rng.integers(S, size=(H, R)), rng.integers(A, size=(H, R))
     counts = rng.integers(4, size=(H, S, A, S, R))
     counts[-1] = 0
@@ -27,6 +28,7 @@ def box_arguments(name: str, rng: np.random.Generator, H: int, S: int, A: int, R
     tied = np.round(rng.normal(size=(H, S, R)), 1)
     return {
         "occupancy_bounds": (boxes, initial, policy),
+        "occupancy_bounds_at": (boxes, initial, early, H - 1),
         "extreme_expectations": (boxes, tied, False),
         "extended_q_values": (boxes, rng.random((H, S, 1, R)), policy, 1 / H, True),
         "count_trajectory": (counts, visits, at_epoch, np.zeros(R, dtype=np.int64), states, actions),

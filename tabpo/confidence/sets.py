@@ -20,8 +20,13 @@ from tabpo.kernels.plain_boxes import bernstein_radius
 class Seen(Protocol):
     """A trajectory: of an episode's end, or of an arriving feedback."""
 
-    states: Array
-    actions: Array
+    @property
+    def states(self) -> Array:
+        """The states (H, R)."""
+
+    @property
+    def actions(self) -> Array:
+        """The actions (H, R)."""
 
 
 @dataclass(frozen=True)
@@ -160,6 +165,14 @@ class ConfidenceSets:
         See :func:`tabpo.confidence.occupancy_bounds`; nothing is checked here.
         """
         bounds: tuple[Array, Array] = kernels.occupancy_bounds(self.boxes, initial, policy)
+        return bounds
+
+    def occupancy_bounds_at(self, h: int, initial: Array, policy: Array) -> tuple[Array, Array]:
+        """Return the upper and the lower occupancy (S, R) of the states of step h, those of :meth:`occupancy_bounds`.
+
+        Only ``policy[:h]`` is read, so that a policy that depends on them can be computed step by step.
+        """
+        bounds: tuple[Array, Array] = kernels.occupancy_bounds_at(self.boxes, initial, policy, h)
         return bounds
 
     def evaluate(

@@ -52,6 +52,7 @@ __all__ = [
     "log_barrier_leader",
     "next_occupancy",
     "occupancy_bounds",
+    "occupancy_bounds_at",
     "prepare",
     "product",
     "q_values",
@@ -80,6 +81,7 @@ KERNELS = (
 
 BOX_KERNELS = (
     "occupancy_bounds",
+    "occupancy_bounds_at",
     "extreme_expectations",
     "extended_q_values",
     "count_trajectory",
@@ -194,6 +196,7 @@ shannon_leader = _kernel("shannon_leader", plain_leaders, "leaders")
 tsallis_leader = _kernel("tsallis_leader", plain_leaders, "leaders")
 log_barrier_leader = _kernel("log_barrier_leader", plain_leaders, "leaders")
 occupancy_bounds = _kernel("occupancy_bounds", plain_boxes, "compiled_boxes")
+occupancy_bounds_at = _kernel("occupancy_bounds_at", plain_boxes, "compiled_boxes")
 extreme_expectations = _kernel("extreme_expectations", plain_boxes, "compiled_boxes")
 extended_q_values = _kernel("extended_q_values", plain_boxes, "compiled_boxes")
 count_trajectory = _kernel("count_trajectory", plain_boxes, "compiled_boxes")

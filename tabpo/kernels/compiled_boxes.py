@@ -87,26 +87,25 @@ def _scratch(n_targets: int, n_states: int, n_rows: int) -> Any:
 
 
 @compiled()
-def _step_back(rows: Any, weights: Any, n_from: int, goods: Any, first: int, last: int) -> None:
-    """Take the goods of the targets first <= t < last one step back.
+def _step_back(rows: Any, weights: Any, n_from: int, goods: Any) -> None:
+    """Take the goods of the targets one step back.
 
     ``goods[t, x] <- sum_a weights(a|x) max_q <q, goods[t]>`` for the ``n_from`` states x that the rows start from.
     """
     n_states, n_rows = rows[0].shape
     totals, sorting = _scratch(BLOCK, n_states, n_rows)
-    for start in range(first, last, BLOCK):
-        end = min(start + BLOCK, last)
+    for start in range(0, len(goods), BLOCK):
+        end = min(start + BLOCK, len(goods))
         _best(rows, goods, start, end, totals, sorting)
         for t in range(start, end):
             _average(weights, totals[t - start], n_from, goods[t])
 
 
 @compiled()
-def _first_step_back(rows: Any, weights: Any, n_from: int, goods: Any, most: int, least: int) -> None:
+def _first_step_back(rows: Any, weights: Any, n_from: int, goods: Any) -> None:
     """Write the goods one step before the targets: the greatest probability of each state s, and minus the least.
 
-    They go to ``goods[most + s]`` and ``goods[least + s]``. The least probability leaves to the other states what they
-    can take.
+    They go to ``goods[s]`` and ``goods[S + s]``. The least probability leaves to the other states what they can take.
     """
     capacity, lowest, mass = rows
     n_states, n_rows = lowest.shape
@@ -121,59 +120,80 @@ def _first_step_back(rows: Any, weights: Any, n_from: int, goods: Any, most: int
             left = max(mass[i] - (together[i] - room[i]), 0.0)
             greatest[i] = low[i] + min(room[i], mass[i])
             negative[i] = -(low[i] + min(room[i], left))
-        _average(weights, greatest, n_from, goods[most + s])
-        _average(weights, negative, n_from, goods[least + s])
+        _average(weights, greatest, n_from, goods[s])
+        _average(weights, negative, n_from, goods[n_states + s])
 
 
 @compiled()
-def _bounds_back(rows: Any, weights: Any, n_from: int, goods: Any, h: int) -> None:
-    """Take the goods of all targets after step h to step h."""
-    n_states = len(rows[0])
-    half = len(goods) // 2
-    later, now = (h + 2) * n_states, (h + 1) * n_states
-    _step_back(rows, weights, n_from, goods, later, half)
-    _step_back(rows, weights, n_from, goods, half + later, 2 * half)
-    _first_step_back(rows, weights, n_from, goods, now, half + now)
+def _to_start(sets: Any, weights: Any, start: Any, goods: Any, h: int) -> None:
+    """Write the goods of the targets of step h >= 1 at the states where the first step starts.
+
+    ``goods[s]`` for the greatest probability of state s, ``goods[S + s]`` for minus the least. ``sets`` and ``weights``
+    are those of one run by step, ``start`` the rows and weights of the starting states and their number.
+    """
+    capacity, lowest, mass = sets
+    start_rows, start_weights, n_starts = start
+    n_states = capacity.shape[1]
+    if h == 1:
+        _first_step_back(start_rows, start_weights, n_starts, goods)
+        return
+    _first_step_back((capacity[h - 1], lowest[h - 1], mass[h - 1]), weights[h - 1], n_states, goods)
+    for i in range(h - 2, 0, -1):
+        _step_back((capacity[i], lowest[i], mass[i]), weights[i], n_states, goods)
+    _step_back(start_rows, start_weights, n_starts, goods)
 
 
-@compiled(IN4, IN4, IN3, IN1, IN4, OUT3, OUT3)
-def _occupancy_bounds(capacity: Any, lowest: Any, mass: Any, initial: Any, policy: Any, upper: Any, lower: Any) -> None:
-    n_steps, n_states, n_actions, n_runs = policy.shape
-    n_targets = n_steps * n_states
-    # What the targets (h, s) are worth for the upper bound, then, negative, for the lower one
-    goods = np.zeros((2 * n_targets, (n_states + 7) // 8 * 8))
-    weights = np.zeros(n_states * n_actions + 8)
+@compiled()
+def _start_of(sets: Any, weights: Any, starts: Any) -> Any:
+    """Return the rows of the first step from the starting states, in packed order, their weights and their number."""
+    capacity, lowest, mass = sets
+    n_states, n_starts = capacity.shape[1], len(starts)
+    n_actions = (weights.shape[1] - 8) // n_states
+    n_rows = (n_starts * n_actions + 7) // 8 * 8
+    some_capacity, some_lowest, some_mass = np.zeros((n_states, n_rows)), np.zeros((n_states, n_rows)), np.zeros(n_rows)
+    some_weights = np.zeros(n_starts * n_actions + 8)
+    for a in range(n_actions):
+        for k in range(n_starts):
+            i, row = a * n_starts + k, a * n_states + starts[k]
+            some_weights[i] = weights[0, row]
+            some_mass[i] = mass[0, row]
+            for x in range(n_states):
+                some_capacity[x, i] = capacity[0, x, row]
+                some_lowest[x, i] = lowest[0, x, row]
+    return (some_capacity, some_lowest, some_mass), some_weights, n_starts
+
+
+@compiled(IN4, IN4, IN3, IN1, IN4, types.int64, OUT3, OUT3)
+def _occupancy_bounds(
+    capacity: Any, lowest: Any, mass: Any, initial: Any, policy: Any, first: int, upper: Any, lower: Any
+) -> None:
+    """Write the bounds at the steps from ``first`` on, as many as there is room for."""
+    _, n_states, n_actions, n_runs = policy.shape
+    last = first + len(upper)
+    goods = np.zeros((2 * n_states, (n_states + 7) // 8 * 8))
+    weights = np.zeros((last, n_states * n_actions + 8))
     starts = np.nonzero(initial)[0]  # the first step needs the rows of these states only
-    n_starts = len(starts)
-    start_rows = (n_starts * n_actions + 7) // 8 * 8
-    start_capacity, start_lowest = np.zeros((n_states, start_rows)), np.zeros((n_states, start_rows))
-    start_mass, start_weights = np.zeros(start_rows), np.zeros(n_starts * n_actions + 8)
     for r in range(n_runs):
-        n = r if len(mass) > 1 else 0
-        for h in range(n_steps - 2, 0, -1):
+        for h in range(last - 1):
             for a in range(n_actions):
                 for s in range(n_states):
-                    weights[a * n_states + s] = policy[h, s, a, r]
-            _bounds_back((capacity[n, h], lowest[n, h], mass[n, h]), weights, n_states, goods, h)
-        for a in range(n_actions):
-            for k in range(n_starts):
-                i, row = a * n_starts + k, a * n_states + starts[k]
-                start_weights[i] = policy[0, starts[k], a, r]
-                start_mass[i] = mass[n, 0, row]
-                for x in range(n_states):
-                    start_capacity[x, i] = capacity[n, 0, x, row]
-                    start_lowest[x, i] = lowest[n, 0, x, row]
-        if n_steps > 1:
-            _bounds_back((start_capacity, start_lowest, start_mass), start_weights, n_starts, goods, 0)
-        for s in range(n_states):
-            upper[0, s, r] = lower[0, s, r] = initial[s]
-        for t in range(n_states, n_targets):
-            most, least = 0.0, 0.0
-            for k in range(n_starts):
-                most += initial[starts[k]] * goods[t, k]
-                least -= initial[starts[k]] * goods[n_targets + t, k]
-            upper[t // n_states, t % n_states, r] = most
-            lower[t // n_states, t % n_states, r] = least
+                    weights[h, a * n_states + s] = policy[h, s, a, r]
+        n = r if len(mass) > 1 else 0
+        sets = capacity[n], lowest[n], mass[n]
+        start = _start_of(sets, weights, starts)
+        for h in range(first, last):
+            if h == 0:
+                for s in range(n_states):
+                    upper[0, s, r] = lower[0, s, r] = initial[s]
+                continue
+            _to_start(sets, weights, start, goods, h)
+            for s in range(n_states):
+                most, least = 0.0, 0.0
+                for k in range(len(starts)):
+                    most += initial[starts[k]] * goods[s, k]
+                    least -= initial[starts[k]] * goods[n_states + s, k]
+                upper[h - first, s, r] = most
+                lower[h - first, s, r] = least
 
 
 def _packed(boxes: Boxes | PackedBoxes) -> PackedBoxes:
@@ -185,8 +205,17 @@ def occupancy_bounds(boxes: Boxes | PackedBoxes, initial: Any, policy: Any) -> t
     n_steps, n_states, _, n_runs = policy.shape
     upper = np.empty((n_steps, n_states, n_runs))
     lower = np.empty_like(upper)
-    _occupancy_bounds(*_packed(boxes).arrays, initial, policy, upper, lower)
+    _occupancy_bounds(*_packed(boxes).arrays, initial, policy, 0, upper, lower)
     return upper, lower
+
+
+def occupancy_bounds_at(boxes: Boxes | PackedBoxes, initial: Any, policy: Any, h: int) -> tuple[Any, Any]:
+    """See :func:`tabpo.kernels.plain_boxes.occupancy_bounds_at`."""
+    _, n_states, _, n_runs = policy.shape
+    upper = np.empty((1, n_states, n_runs))
+    lower = np.empty_like(upper)
+    _occupancy_bounds(*_packed(boxes).arrays, initial, policy, h, upper, lower)
+    return upper[0], lower[0]
 
 
 @compiled(IN4, IN4, IN3, IN3, types.float64, OUT4)

@@ -13,9 +13,6 @@ from tabpo.kernels.boxes import Boxes
 def occupancy_bounds(boxes: Boxes, initial: Array, policy: Array) -> tuple[Array, Array]:
     """Return the greatest and the least probability of being in s at step h over the kernels of a set, (H, S, R) each.
 
-    ``f_h(x) = 1{x = s}``, ``f_{h'}(x) = sum_a policy_{h'}(a|x) max_q <q, f_{h'+1}>``, ``upper_h(s) = <initial, f_0>``;
-    the minimum for ``lower``. Exact, since the rows of the set vary freely and the policy is fixed.
-
     Parameters
     ----------
     boxes : Boxes
@@ -23,23 +20,35 @@ def occupancy_bounds(boxes: Boxes, initial: Array, policy: Array) -> tuple[Array
     policy : (H, S, A, R)
     """
     xp = namespace(policy)
-    n_steps, n_states, _, n_runs = policy.shape
+    by_step = [occupancy_bounds_at(boxes, initial, policy, h) for h in range(policy.shape[0])]
+    return xp.stack([upper for upper, _ in by_step]), xp.stack([lower for _, lower in by_step])
+
+
+def occupancy_bounds_at(boxes: Boxes, initial: Array, policy: Array, h: int) -> tuple[Array, Array]:
+    """Return the greatest and the least probability of being in s at step h over the kernels of a set, (S, R) each.
+
+    ``f_h(x) = 1{x = s}``, ``f_{h'}(x) = sum_a policy_{h'}(a|x) max_q <q, f_{h'+1}>``, ``upper(s) = <initial, f_0>``;
+    the minimum for ``lower``. Exact, since the rows of the set vary freely and the policy is fixed.
+
+    Parameters
+    ----------
+    boxes : Boxes
+    initial : (S,)
+    policy : (H, S, A, R)
+        Only ``policy[:h]`` is read.
+    h : int
+    """
+    xp = namespace(policy)
+    _, n_states, _, n_runs = policy.shape
     target = xp.eye(n_states, dtype=policy.dtype, device=getattr(policy, "device", None))
     target = xp.broadcast_to(target[:, :, None], (n_states, n_states, n_runs))
     bounds = []
     for sign in (1.0, -1.0):
-        by_step = []
-        for h in range(n_steps):
-            goods = sign * target  # (targets, S, R)
-            for earlier in reversed(range(h)):
-                goods = xp.stack(
-                    [
-                        xp.sum(policy[earlier, ...] * _best(boxes, earlier, goods[t, ...]), axis=1)
-                        for t in range(n_states)
-                    ]
-                )
-            by_step.append(sign * xp.sum(initial[None, :, None] * goods, axis=1))
-        bounds.append(xp.stack(by_step))
+        goods = sign * target  # (targets, S, R)
+        for earlier in reversed(range(h)):
+            best = [_best(boxes, earlier, goods[t, ...]) for t in range(n_states)]
+            goods = xp.stack([xp.sum(policy[earlier, ...] * one, axis=1) for one in best])
+        bounds.append(sign * xp.sum(initial[None, :, None] * goods, axis=1))
     return bounds[0], bounds[1]
 
 
