@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tabpo import confidence, kernels
-from tests.confidence_pieces import TOLERANCE, random_set
+from tests.confidence_pieces import TOLERANCE, Seen, random_set
 from tests.conftest import random_policy
 
 
@@ -33,11 +33,6 @@ class PlainRun:
     def begin_epoch(self) -> None:
         self.at_epoch = dict(self.n)
         self.epochs += 1
-
-
-class Seen:
-    def __init__(self, states: np.ndarray, actions: np.ndarray) -> None:
-        self.states, self.actions = states, actions
 
 
 @pytest.mark.parametrize("xp", [np, array_api_strict])

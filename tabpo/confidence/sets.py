@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Protocol
 
@@ -11,6 +12,7 @@ import numpy as np
 from tabpo import kernels
 from tabpo.arrays import Array, namespace
 from tabpo.confidence.counts import VisitCounts
+from tabpo.confidence.history import History, Kept, Snapshot
 from tabpo.confidence.radii import RADII
 from tabpo.errors import InvalidInputError, unknown
 from tabpo.kernels import Boxes, PackedBoxes
@@ -125,6 +127,7 @@ class ConfidenceSets:
         self.width_scale = xp.asarray(np.array(np.broadcast_to(scale, (n_runs,))))
         self.boxes: Boxes | PackedBoxes = self._first(shape, n_runs, xp)
         self.visits_in_force: Array = xp.zeros_like(self.counts.visits)
+        self._history: History | None = None
 
     def _first(self, shape: tuple[int, int, int], n_runs: int, xp: Any) -> Boxes | PackedBoxes:
         n_steps, n_states, n_actions = shape
@@ -155,9 +158,27 @@ class ConfidenceSets:
         due = counts.begin_epochs()
         if self.settings.refresh == "episode":
             due = namespace(due).ones_like(due)
-        self.boxes, self.visits_in_force = kernels.refresh_boxes(
-            self.boxes, counts.transitions, counts.visits, self.visits_in_force, due, *self._radius
-        )
+        with self._recording(due):
+            self.boxes, self.visits_in_force = kernels.refresh_boxes(
+                self.boxes, counts.transitions, counts.visits, self.visits_in_force, due, *self._radius
+            )
+
+    def _recording(self, due: Array) -> AbstractContextManager[None]:
+        """Return the context in which the sets of the runs that are due may be updated."""
+        if self._history is None or not self._history.forget():
+            return nullcontext()
+        changed = ((due > 0) & (self.counts.visits != self.visits_in_force))[:-1]  # no next state after the last step
+        where = np.flatnonzero(changed)
+        h, s, a, r = np.unravel_index(where, changed.shape)
+        return self._history.changing((r, h, a * changed.shape[1] + s)) if len(where) else nullcontext()
+
+    def snapshot(self) -> Snapshot:
+        """Return the sets in force, to be handed to :meth:`evaluate` later. Dropping it frees the memory it takes."""
+        if not isinstance(self.boxes, PackedBoxes):
+            return Kept(self.boxes)
+        if self._history is None or self._history.live is not self.boxes:
+            self._history = History(self.boxes)
+        return self._history.snapshot()
 
     def occupancy_bounds(self, initial: Array, policy: Array) -> tuple[Array, Array]:
         """Return the upper and the lower state occupancy (H, S, R) of policies (H, S, A, R) over the sets in force.
@@ -176,13 +197,20 @@ class ConfidenceSets:
         return bounds
 
     def evaluate(
-        self, losses: Array, policy: Array, largest: bool = True, dilation: float = 0.0
+        self,
+        losses: Array,
+        policy: Array,
+        largest: bool = True,
+        dilation: float = 0.0,
+        snapshot: Snapshot | None = None,
     ) -> tuple[Array, Array]:
         """Return the extreme action values and state values of policies (H, S, A, R) over the sets in force.
 
-        See :func:`tabpo.confidence.extended_evaluate`; ``losses`` are (H, S, A or 1, R or 1). Nothing is checked here.
+        See :func:`tabpo.confidence.extended_evaluate`; ``losses`` are (H, S, A or 1, R or 1). With a snapshot the sets
+        are those that were in force when it was taken. Nothing is checked here.
         """
-        values: tuple[Array, Array] = kernels.extended_q_values(self.boxes, losses, policy, dilation, largest)
+        boxes = self.boxes if snapshot is None else snapshot.boxes
+        values: tuple[Array, Array] = kernels.extended_q_values(boxes, losses, policy, dilation, largest)
         return values
 
     def bounds(self) -> tuple[Array, Array]:

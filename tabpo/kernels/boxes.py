@@ -89,6 +89,10 @@ class PackedBoxes:
         shape = (n_sets, n_steps, n_states, n_rows)
         return cls(np.zeros(shape), np.zeros(shape), np.zeros((n_sets, n_steps, n_rows)), n_actions)
 
+    def copy(self) -> PackedBoxes:
+        """Return the same sets in arrays of their own."""
+        return PackedBoxes(self.capacity.copy(), self.lowest.copy(), self.mass.copy(), self.n_actions)
+
     def set_step(self, n: int, h: int, lowest: Floats, highest: Floats) -> None:
         """Put in the bounds (S, A, S) of one set and step."""
         n_states, n_actions, _ = lowest.shape
