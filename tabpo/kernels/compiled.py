@@ -15,6 +15,7 @@ from numba import njit, types
 from numba.extending import intrinsic
 
 from tabpo.kernels import simd
+from tabpo.kernels.plain import SMALLEST
 from tabpo.kernels.transitions import SharedMatrix, Transitions
 
 
@@ -420,36 +421,60 @@ def add_at_trajectory(array: Any, states: Any, actions: Any, values: Any) -> Any
     return array
 
 
-@compiled(IN4, IN4, IN3, IN1, IN1, types.boolean, OUT3)
+@compiled(IN4, IN4, IN3, IN3, IN1, IN1, IN1, types.boolean, OUT3)
 def _exploration_bonus(
-    acting: Any, arrival: Any, occupancy: Any, exploration: Any, weight: Any, adapt: bool, bonus: Any
+    acting: Any,
+    arrival: Any,
+    occupancy: Any,
+    lower: Any,
+    exploration: Any,
+    weight: Any,
+    width_weight: Any,
+    adapt: bool,
+    bonus: Any,
 ) -> None:
     n_steps, n_states, n_actions, n_runs = acting.shape
+    wide = np.empty(n_runs)  # the part of the width: sum_a arrival r acting / (mu acting + exploration)
     for h in range(n_steps):
         for s in range(n_states):
             b = bonus[h, s]
             mu = occupancy[h, s]
+            low = lower[h, s]
             for r in range(n_runs):
                 b[r] = 0.0
+                wide[r] = 0.0
             for a in range(n_actions):
                 before = acting[h, s, a]
                 now = arrival[h, s, a]
                 if adapt:
                     for r in range(n_runs):
-                        b[r] += min(before[r], now[r]) / (mu[r] * before[r] + exploration[r])
+                        share = min(before[r], now[r]) / max(mu[r] * before[r] + exploration[r], SMALLEST)
+                        b[r] += share
+                        wide[r] += share * before[r]
                 else:
                     for r in range(n_runs):
-                        b[r] += now[r] / (mu[r] * before[r] + exploration[r])
+                        share = now[r] / max(mu[r] * before[r] + exploration[r], SMALLEST)
+                        b[r] += share
+                        wide[r] += share * before[r]
             for r in range(n_runs):
-                b[r] *= weight[r]
+                b[r] = weight[r] * b[r] + width_weight[r] * (mu[r] - low[r]) * wide[r]
 
 
 def exploration_bonus(
-    acting_policy: Any, arrival_policy: Any, occupancy: Any, exploration: Any, weight: Any, adapt: bool
+    acting_policy: Any,
+    arrival_policy: Any,
+    occupancy: Any,
+    exploration: Any,
+    weight: Any,
+    adapt: bool,
+    lower: Any = None,
+    width_weight: Any = None,
 ) -> Any:
     """See :func:`tabpo.kernels.plain.exploration_bonus`."""
     bonus = np.empty(occupancy.shape)
-    _exploration_bonus(acting_policy, arrival_policy, occupancy, exploration, weight, adapt, bonus)
+    bounds = (occupancy, occupancy if lower is None else lower)
+    weights = (weight, weight if lower is None else width_weight)
+    _exploration_bonus(acting_policy, arrival_policy, *bounds, exploration, *weights, adapt, bonus)
     return bonus
 
 

@@ -10,6 +10,9 @@ from typing import Any
 
 from tabpo.arrays import Array, namespace
 
+SMALLEST = 2.0**-1022
+"""The least normal number, in place of a denominator 0 whose fraction has numerator or weight 0."""
+
 
 def exponential_weights(log_weights: Array, gradient: Array, step_size: Array) -> tuple[Array, Array]:
     """Return the log-weights after a multiplicative-weights step and the policy they stand for.
@@ -215,7 +218,7 @@ def importance_weighted(
     observed : (H, R)
     acting_policy, arrival_policy : (H, S, A, R)
     occupancy : (H, S, R)
-        State occupancy of the acting policy.
+        State occupancy mu of the acting policy, or an upper bound of it.
     states, actions : (H, R)
     exploration : (R,)
     adapt : bool
@@ -237,25 +240,37 @@ def exploration_bonus(
     exploration: Array,
     weight: Array,
     adapt: bool,
+    lower: Array | None = None,
+    width_weight: Array | None = None,
 ) -> Array:
     """Return the exploration bonus of each step and state, shape (H, S, R).
 
-    ``b_h(s) = weight sum_a arrival_h(a|s) r_h(s,a) / (mu_h(s) acting_h(a|s) + exploration)``
+    ``b_h(s) = sum_a arrival_h(a|s) r_h(s,a) W_h(s,a) / (mu_h(s) acting_h(a|s) + exploration)``, where ``W = weight``, or
+    ``weight + width_weight acting_h(a|s) (mu_h(s) - lower_h(s))`` if mu is an upper bound that comes with a lower one.
 
-    ``r`` is the delay-adapted ratio, or 1 if ``adapt`` is false.
+    ``r`` is the delay-adapted ratio, or 1 if ``adapt`` is false. Without exploration 0 / 0 counts as 0.
 
     Parameters
     ----------
     acting_policy, arrival_policy : (H, S, A, R)
     occupancy : (H, S, R)
-        State occupancy of the acting policy.
+        State occupancy mu of the acting policy, or an upper bound of it.
     exploration, weight : (R,)
     adapt : bool
+    lower : (H, S, R), optional
+        A lower bound of the occupancy.
+    width_weight : (R,), optional
+        Given with ``lower``.
     """
     xp = namespace(acting_policy)
     # arrival * acting / max(acting, arrival) = min(acting, arrival): no division, and no 0/0 where both vanish.
     top = xp.minimum(acting_policy, arrival_policy) if adapt else arrival_policy
-    return weight * xp.sum(top / (occupancy[:, :, None, :] * acting_policy + exploration), axis=2)
+    below = occupancy[:, :, None, :] * acting_policy + exploration
+    share = top / xp.where(below > SMALLEST, below, SMALLEST)
+    bonus = weight * xp.sum(share, axis=2)
+    if lower is None:
+        return bonus
+    return bonus + width_weight * (occupancy - lower) * xp.sum(share * acting_policy, axis=2)
 
 
 def product(matrix: Any, vectors: Array) -> Array:
