@@ -54,7 +54,7 @@ def test_golden_pieces(case):
     )
     np.testing.assert_allclose(bonus[..., 0], a["bonus"], **tolerance)
     for dilation, name in ((0.0, "bonus_q"), (1 / len(mu), "bonus_q_dilated")):
-        bonus_q, _ = kernels.q_values(learner.transitions, bonus[:, :, None, :], acting[..., None], dilation)
+        bonus_q, _ = kernels.q_values(learner.model.transitions, bonus[:, :, None, :], acting[..., None], dilation)
         np.testing.assert_allclose(bonus_q[..., 0], a[name], **tolerance)
     states, actions = a["trajectory_states"], a["trajectory_actions"]
     losses = a["losses"][np.arange(len(states)), states, actions]

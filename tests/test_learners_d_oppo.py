@@ -1,7 +1,8 @@
-"""D-OPPO on a two-state model: its step written out in NumPy, its estimator's mean by enumeration."""
+"""D-OPPO: its step written out in NumPy, its estimator's mean by enumeration, and a slow loop with sets of its own."""
 
 from __future__ import annotations
 
+import math
 from functools import partial
 
 import numpy as np
@@ -9,11 +10,13 @@ import pytest
 
 from tabpo import Environment, TabularMDP, kernels, planning, simulate
 from tabpo.environments import ArrayLosses
+from tabpo.errors import InvalidInputError
 from tabpo.learners import DOPPO, Feedback, Problem
 from tabpo.learners.d_oppo import DOPPOParameters
 from tabpo.learners.protocol import Arrivals
 from tests.conftest import random_policy
 from tests.enumeration import all_trajectories, probabilities
+from tests.reference_unknown import Sets, d_oppo_term, play
 
 H = S = A = 2
 ETA, GAMMA = 0.6, 0.05
@@ -96,6 +99,8 @@ def test_parameters_follow_the_specification():
     assert exploration[0] == pytest.approx(8 / 100 ** (2 / 3))
     assert DOPPOParameters(step_scale=3.0).resolve(given)[0][0] == pytest.approx(1.5 / 100 ** (2 / 3))
     assert DOPPOParameters(step_size=0.25).resolve(given)[1][0] == pytest.approx(4.0)
+    # Full information: sqrt(ln 4 / 15) / 2
+    assert DOPPOParameters(feedback="full").resolve(given)[0][0] == pytest.approx(0.5 * math.sqrt(math.log(4) / 15))
 
 
 def test_learns_the_better_action_also_from_coin_flips():
@@ -104,3 +109,96 @@ def test_learns_the_better_action_also_from_coin_flips():
     losses = ArrayLosses(np.array([[[0.2, 0.8]], [[0.8, 0.2]]]), "bernoulli")
     result = simulate(Environment(mdp, losses, 10), partial(DOPPO, step_size=0.05), 400, 8, checkpoints=[400])
     assert result.regret.max() < 120
+
+
+@pytest.fixture(scope="module")
+def world():
+    """Three steps, three states, two actions, 30 episodes with random delays."""
+    rng = np.random.default_rng(3)
+    mdp = TabularMDP(rng.dirichlet(np.ones(3), (3, 3, 2)), np.array([0.5, 0.5, 0.0]))
+    return mdp, rng.random((30, 3, 3, 2)), rng.integers(0, 8, 30)
+
+
+UNKNOWN = {"transitions": "unknown", "width_scale": 0.03, "step_size": 0.2, "exploration": GAMMA}
+
+
+@pytest.mark.parametrize("backend", ["numba", "numpy"])
+@pytest.mark.parametrize(("feedback", "counts"), [("bandit", "immediate"), ("bandit", "lagged"), ("full", "immediate")])
+def test_unknown_transitions_against_a_slow_loop(world, backend, feedback, counts):
+    mdp, losses, delays = world
+    iota = math.log(10 * 3 * 3 * 2 * 30 / 0.1)
+    term = d_oppo_term(mdp.initial, GAMMA, feedback == "full")
+    sets = Sets(3, 3, 2, (4.0, 10.0, iota), 0.03, "epoch")
+    expected, _ = play(mdp.transitions, mdp.initial, losses, delays, term, sets, 0.2, 5, 1, counts)
+    with kernels.using(backend):
+        make = partial(DOPPO, feedback=feedback, counts=counts, **UNKNOWN)
+        result = simulate(Environment(*world), make, 30, 2, 5, checkpoints=range(1, 31))
+        alone = simulate(Environment(*world), make, 30, 1, 5, runs=[1])
+    got = np.diff(result.expected_loss[:, 1], prepend=0.0)
+    np.testing.assert_allclose(got, expected, rtol=0, atol=1e-12)
+    if backend == "numba":
+        np.testing.assert_array_equal(alone.expected_loss[-1], result.expected_loss[-1, 1:])
+
+
+def test_full_information_follows_the_action_values_of_the_true_losses(world):
+    """Two late episodes: the weights are exp(-eta (Q^0 + Q^1)), each under the policy that played."""
+    mdp, losses, _ = world
+    result_policy = []
+
+    class Recording(DOPPO):
+        def act(self, k):
+            result_policy.append(super().act(k))
+            return result_policy[-1]
+
+    environment = Environment(mdp, losses[:4], [2, 1, 9, 9])
+    simulate(environment, partial(Recording, step_size=0.3, feedback="full"), 4, 2)
+    uniform = planning.uniform_policy(3, 3, 2)
+    q = sum(planning.evaluate(mdp.transitions, losses[k], uniform)[0] for k in (0, 1))
+    weights = np.exp(-0.3 * q)
+    expected = weights / weights.sum(2, keepdims=True)
+    np.testing.assert_allclose(result_policy[3], np.repeat(expected[..., None], 2, -1), atol=1e-13)
+
+
+@pytest.mark.parametrize("feedback", ["bandit", "full"])
+def test_without_width_it_is_the_learner_for_known_transitions(world, feedback):
+    mdp, _, _ = world
+    parameters = {"step_size": 0.2, "exploration": GAMMA, "feedback": feedback}
+
+    def with_the_true_sets(problem):
+        learner = DOPPO(problem, transitions="unknown", **parameters)
+        row = np.repeat(mdp.transitions[..., None], problem.n_runs, axis=-1)
+        learner.model.sets.boxes = kernels.Boxes(row, row).packed
+        learner.model.observe = lambda arrivals: None
+        return learner
+
+    makes = (partial(DOPPO, **parameters), with_the_true_sets)
+    known, twin = (simulate(Environment(*world), make, 30, 3, 5) for make in makes)
+    np.testing.assert_allclose(twin.expected_loss, known.expected_loss, rtol=0, atol=1e-11)
+
+
+def test_the_optimist_thinks_no_worse_than_the_truth(world):
+    """With the truth in the set, the values of the losses are at most the true ones: each weight only grows."""
+    mdp, losses, _ = world
+    problem = Problem(mdp, 30, 1, 0, 0)
+    known, unknown = (DOPPO(problem, feedback="full", transitions=t, step_size=1.0) for t in ("known", "unknown"))
+    policy = known.act(0)
+    q, _ = known.model.bonus_values(-losses[0][..., None], policy)
+    optimistic, _ = unknown.model.bonus_values(-losses[0][..., None], policy)
+    assert (optimistic >= q - 1e-12).all()
+    assert (optimistic - q).max() > 0.1  # nothing was seen yet: the sets are wide
+
+
+@pytest.mark.parametrize(
+    ("parameters", "sentence"),
+    [
+        ({"feedback": "some"}, "feedback must be 'bandit' or 'full', got 'some'"),
+        ({"transitions": "guessed"}, "transitions must be 'known' or 'unknown', got 'guessed'"),
+        (
+            {"transitions": "unknown", "width_scale": 0.0, "exploration": 0.0},
+            "exploration must be finite and positive, got 0",
+        ),
+    ],
+)
+def test_bad_parameters_get_a_sentence(model, parameters, sentence):
+    with pytest.raises(InvalidInputError, match=sentence):
+        DOPPO(Problem(model, 10, 1, 0, 0), **parameters)

@@ -245,8 +245,8 @@ def exploration_bonus(
 ) -> Array:
     """Return the exploration bonus of each step and state, shape (H, S, R).
 
-    ``b_h(s) = sum_a arrival_h(a|s) r_h(s,a) W_h(s,a) / (mu_h(s) acting_h(a|s) + exploration)``, where ``W = weight``, or
-    ``weight + width_weight acting_h(a|s) (mu_h(s) - lower_h(s))`` if mu is an upper bound that comes with a lower one.
+    ``b_h(s) = sum_a arrival_h(a|s) r_h(s,a) w_h(s,a) / (mu_h(s) acting_h(a|s) + exploration)`` with ``w = weight``, or
+    ``w_h(s,a) = weight + width_weight acting_h(a|s) (mu_h(s) - lower_h(s))`` where a lower bound is given.
 
     ``r`` is the delay-adapted ratio, or 1 if ``adapt`` is false. Without exploration 0 / 0 counts as 0.
 
