@@ -168,7 +168,7 @@ def _mdp(head: str, mdp: TabularMDP, draw: bool) -> Shown:
 
 def _sequence(section: str, head: str, built: Any, episodes: int, seed: int, mdp: str, draw: bool) -> Shown:
     from tabpo import figures
-    from tabpo.environments import MDPS, Environment
+    from tabpo.environments import MDPS, Adversary, Environment
 
     if mdp not in MDPS:
         raise unknown("MDP", mdp, MDPS)
@@ -179,7 +179,9 @@ def _sequence(section: str, head: str, built: Any, episodes: int, seed: int, mdp
         figure = figures.delay_law(realised.delays)
         return Shown(f"{head}\n  {figure.caption}", figure)
     if not draw:  # every episode's means would have to be made
-        return Shown(f"{head}\n  on {mdp}; --output draws it")
+        adapts = isinstance(realised.losses, Adversary)
+        hint = "each run's own, chosen as it plays: there is no drawing of them" if adapts else "--output draws it"
+        return Shown(f"{head}\n  on {mdp}; {hint}")
     figure = figures.loss_sequence(realised.losses, episodes, name=f"{head.split(':')[0]} on {mdp}")
     return Shown(f"{head}\n  {figure.caption}", figure)
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tabpo import kernels, planning
 from tabpo.arrays import Array
 from tabpo.environments.environment import Environment, RealisedEnvironment
-from tabpo.environments.losses_base import AdaptiveLosses
+from tabpo.environments.losses_base import Adversary
 from tabpo.errors import InvalidInputError, TabpoError
 from tabpo.learners import resolve
 from tabpo.learners.protocol import Arrivals, Feedback, Learner, Problem, Trajectory, notes_of
@@ -103,8 +103,8 @@ def simulate(
     """Play ``n_runs`` independent runs of a learner for ``n_episodes`` episodes.
 
     Runs share the environment's losses and delays and differ in the trajectories drawn; losses that adapt to the policy
-    are each run's own, and so is the best fixed policy that its regret compares with. A run's numbers depend on the seed
-    and its index only.
+    are each run's own, and so is the best fixed policy that its regret compares with. A run's numbers depend on the
+    seed and its index only.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def simulate(
     xp = kernels.array_library() if xp is None else xp
     at = checkpoint_episodes(n_episodes, checkpoints)
     world = environment.realise(n_episodes, seed)
-    _check_memory(world, n_runs)
+    _check_memory(world, n_runs, len(at))
     capped = np.minimum(world.delays, n_episodes)
     problem = Problem(
         mdp=world.mdp,
@@ -203,8 +203,12 @@ def _run_indices(runs: Sequence[int] | None, n_runs: int) -> tuple[int, ...]:
     return tuple(positive_integer("a run's index", run, at_least=0) for run in runs)
 
 
-def _check_memory(world: RealisedEnvironment, n_runs: int) -> None:
-    """Raise if the policies of the episodes whose feedback is under way cannot fit into this machine's memory."""
+def _check_memory(world: RealisedEnvironment, n_runs: int, n_checkpoints: int) -> None:
+    """Raise if what a simulation keeps cannot fit into this machine's memory.
+
+    These are the policies of the episodes whose feedback is under way and, if the losses are each run's own, their sums
+    at the checkpoints.
+    """
     episodes = np.arange(world.n_episodes)
     arrives = episodes + np.minimum(world.delays, world.n_episodes)
     waits = arrives < world.n_episodes
@@ -212,20 +216,33 @@ def _check_memory(world: RealisedEnvironment, n_runs: int) -> None:
     change = change - np.bincount(arrives[waits], minlength=world.n_episodes + 1)
     most_pending = int(np.cumsum(change).max())
     H, S, A = world.mdp.shape
-    needed = most_pending * H * S * (A + 1) * n_runs * 8
+    _refuse(
+        most_pending * H * S * (A + 1) * n_runs * 8,
+        f"up to {most_pending} episodes wait for feedback at once, and the policies of {n_runs} runs for all of them",
+    )
+    if isinstance(world.losses, Adversary):
+        _refuse(
+            n_checkpoints * H * S * A * n_runs * 8,
+            f"losses that adapt to the policies are each run's own, and the sums of {n_runs} runs at {n_checkpoints} "
+            "checkpoints",
+        )
+
+
+def _refuse(needed: int, what: str) -> None:
+    """Raise if more bytes are needed than this machine has."""
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else needed
     if needed > memory:
         raise InvalidInputError(
-            f"up to {most_pending} episodes wait for feedback at once, and the policies of {n_runs} runs for all of "
-            f"them take {needed / 2**30:.1f} GiB; this machine has {memory / 2**30:.1f}. Simulate fewer runs at a time "
-            "(n_runs, or runs_per_cell in a config)"
+            f"{what} take {needed / 2**30:.1f} GiB; this machine has {memory / 2**30:.1f}. Simulate fewer runs at a "
+            "time (n_runs, or runs_per_cell in a config)"
         )
 
 
 def _best_policy(world: RealisedEnvironment) -> Floats:
-    if isinstance(world.losses, AdaptiveLosses):
+    if isinstance(world.losses, Adversary):
         raise InvalidInputError(
-            "the best fixed policy is not known in advance: these losses adapt to the policies played"
+            "the best fixed policy is not known in advance, since these losses adapt to the policies played; "
+            "leave out learners that ask for it, such as 'optimal'"
         )
     total = np.zeros(world.mdp.shape)
     for k in range(world.n_episodes):
@@ -254,8 +271,8 @@ class _Simulation:
         )
         self.pending: dict[int, list[Feedback]] = defaultdict(list)
         self.lost = 0
-        self.adversary = world.losses if isinstance(world.losses, AdaptiveLosses) else None
-        self.total_losses = np.zeros((*mdp.shape, problem.n_runs if self.adversary else 1))
+        self.adversary = world.losses if isinstance(world.losses, Adversary) else None
+        self.total_losses = xp.zeros((*mdp.shape, problem.n_runs)) if self.adversary else np.zeros((*mdp.shape, 1))
         self.expected_loss = xp.zeros(problem.n_runs)
         self.sampled_loss = xp.zeros(problem.n_runs)
         self.trusts_learner = getattr(learner, "returns_new_policies", False)
@@ -290,7 +307,7 @@ class _Simulation:
         """Return the mean losses of episode ``k``, (H, S, A, 1), or (H, S, A, R) if they adapt to the policies."""
         if self.adversary is not None:
             means = self.adversary.respond(k, policy)
-            self.total_losses += _numpy(means)
+            self.total_losses += means
             return means
         shared = self.world.losses.mean(k)[..., None]  # type: ignore[union-attr]
         self.total_losses += shared
@@ -302,7 +319,7 @@ class _Simulation:
         expected = _numpy(self.expected_loss)
         if not np.isfinite(expected).all():
             raise TabpoError(f"the expected loss of {self._who()} is not finite after episode {k}: {expected}")
-        self.recorded.append((expected, _numpy(self.sampled_loss), self.total_losses.copy()))
+        self.recorded.append((expected, _numpy(self.sampled_loss), _numpy(self.total_losses)))
 
     def _policy(self, k: int) -> Array:
         """Return the learner's policy as an array (H, S, A, R) that nobody writes to any more."""
@@ -343,11 +360,9 @@ class _Simulation:
 
     def result(self, wall_seconds: float) -> SimulationResult:
         """Compare with the best fixed policies."""
-        mdp = self.world.mdp
         expected = np.stack([expected for expected, _, _ in self.recorded])
-        totals = np.stack([total for _, _, total in self.recorded])
-        comparators = [_comparators(mdp, totals[..., r]) for r in range(totals.shape[-1])]
-        own, final = (np.broadcast_to(np.stack(one, axis=-1), expected.shape) for one in zip(*comparators, strict=True))
+        comparators = _comparators(self.world.mdp, [total for _, _, total in self.recorded])
+        own, final = (np.broadcast_to(losses, expected.shape) for losses in comparators)
         settings = {name: _setting(value) for name, value in getattr(self.learner, "settings", {}).items()}
         return SimulationResult(
             episodes=self.checkpoints,
@@ -366,15 +381,31 @@ class _Simulation:
         )
 
 
-def _comparators(mdp: TabularMDP, totals: Floats) -> tuple[Floats, Floats]:
+def _comparators(mdp: TabularMDP, totals: Sequence[Floats]) -> tuple[Floats, Floats]:
     """Return what the best fixed policies lose by each checkpoint: each checkpoint's own best one, and the last one's.
 
-    ``totals`` are the losses summed until each checkpoint, (C, H, S, A).
+    ``totals`` are the losses summed until each of C checkpoints, (H, S, A, R), or (H, S, A, 1) if all runs share them.
     """
-    own = [planning.best_in_hindsight(mdp.transitions, mdp.initial, total)[1] for total in totals]
-    best, _ = planning.best_in_hindsight(mdp.transitions, mdp.initial, totals[-1])
-    occupancy = planning.occupancy(mdp.transitions, mdp.initial, best)
-    return np.array(own), np.array([np.sum(occupancy * total) for total in totals])
+    transitions = kernels.prepare(mdp.transitions)
+    steps = [kernels.SharedMatrix(step.reshape(-1, mdp.n_states)) for step in mdp.transitions]
+    own = []
+    for total in totals:
+        best = _best_in_hindsight(steps, total)
+        occupancy = kernels.state_occupancy(transitions, mdp.initial, best)
+        own.append(kernels.expected_loss(occupancy, best, total))
+    final = [kernels.expected_loss(occupancy, best, total) for total in totals]
+    return np.stack(own), np.stack(final)
+
+
+def _best_in_hindsight(steps: Sequence[kernels.SharedMatrix], total: Floats) -> Floats:
+    """Return the policies of :func:`tabpo.planning.best_in_hindsight` by products that are the same for any R."""
+    n_steps, n_states, n_actions, n_runs = total.shape
+    policy, values = np.empty_like(total), np.zeros((n_states, n_runs))
+    for h in reversed(range(n_steps)):
+        q = total[h] + kernels.product(steps[h], values).reshape(n_states, n_actions, n_runs)
+        policy[h] = np.arange(n_actions)[:, None] == q.argmin(axis=1)[:, None, :]
+        values = q.min(axis=1)
+    return policy
 
 
 def _numpy(array: Array) -> Floats:

@@ -7,6 +7,7 @@ Statistical tests fix their seed. With z = 4.5 standard errors a right implement
 from __future__ import annotations
 
 import inspect
+from fractions import Fraction
 from itertools import product
 
 import numpy as np
@@ -23,10 +24,12 @@ from tabpo.environments import (
     HardLosses,
     RandomWalkLosses,
     SinusoidalLosses,
+    StochasticallyConstrainedLosses,
     SwitchingLosses,
 )
 from tabpo.errors import InvalidInputError
 from tabpo.mdp import TabularMDP
+from tests import reference_loop
 
 H, S, A = 3, 4, 3
 ARRAY = np.random.default_rng(7).random((H, S, A))
@@ -47,6 +50,7 @@ EVERY = {
     "hard": HardLosses(),
     "random_walk": RandomWalkLosses(sigma=0.2),
     "sinusoidal": SinusoidalLosses(period=7.5, amplitude=0.5),
+    "stochastically_constrained": StochasticallyConstrainedLosses(gap=0.2),
     "switching": SwitchingLosses(period=5),
 }
 
@@ -68,7 +72,7 @@ def best_actions(mdp: TabularMDP, losses: np.ndarray) -> tuple[np.ndarray, np.nd
 
 
 def test_registry_is_complete_and_described():
-    assert set(LOSSES) == {*EVERY, "file"}
+    assert set(LOSSES) == {*EVERY, "file", "adaptive"}  # those have tests of their own
     for name, call in LOSSES.items():
         assert inspect.getdoc(call).splitlines()[0].endswith("."), name
         if name in EVERY:
@@ -95,12 +99,12 @@ def test_means_are_valid_and_a_function_of_the_generator(name):
     assert realised.noise == ("bernoulli" if name in ("bernoulli", "corrupted", "hard") else "none")
 
 
-@pytest.mark.parametrize("name", ["bernoulli", "corrupted", "hard", "random_walk", "sinusoidal", "switching"])
+@pytest.mark.parametrize("name", [name for name in EVERY if name not in ("array", "environment")])
 def test_another_generator_gives_other_losses(name):
     assert (means(EVERY[name], 40, seed=3) != means(EVERY[name], 40, seed=4)).any()
 
 
-@pytest.mark.parametrize("name", ["bernoulli", "random_walk", "sinusoidal", "switching"])
+@pytest.mark.parametrize("name", ["bernoulli", "random_walk", "sinusoidal", "stochastically_constrained", "switching"])
 def test_more_episodes_continue_the_same_losses(name):
     np.testing.assert_array_equal(means(EVERY[name], 40)[:13], means(EVERY[name], 13))
 
@@ -119,6 +123,16 @@ def test_bernoulli_gap_is_the_advantage_of_every_other_action():
     assert (np.isclose(advantages, 0, atol=1e-12).sum(-1) == 1).all()
     np.testing.assert_allclose(np.sort(advantages, axis=-1)[..., 1:], 0.15, atol=1e-12)
     assert mean.max() == 0.6
+
+
+@pytest.mark.parametrize("base", [0.1, 0.15, 0.3, 0.6])
+def test_the_best_loss_is_small_where_the_base_is_little_above_the_gap(base):
+    """L* of first-order bounds: 0, 0.15, 0.6 and 1.5 an episode for a gap of 0.1 and 3 steps."""
+    losses = means(BernoulliLosses(gap=0.1, base=base), 1)[0]
+    least = reference_loop.expected_loss(MDP.transitions, MDP.initial, np.eye(A)[losses.argmin(-1)], losses)
+    assert least == pytest.approx(H * (base - 0.1), abs=1e-14)
+    actions, _ = best_actions(MDP, losses)
+    np.testing.assert_array_equal(actions, losses.argmin(-1))  # the best policy of all
 
 
 def test_best_actions_are_uniform():
@@ -163,6 +177,79 @@ def test_corruption_that_cannot_be_spent():
         means(CorruptedLosses(50), 20)
     with pytest.raises(InvalidInputError, match="1 of the 20 can be corrupted"):
         means(CorruptedLosses(5, episodes=(3, 30)), 20)
+
+
+@pytest.mark.parametrize("gap", [0.1, 0.2, 0.3, 0.45])
+@pytest.mark.parametrize("n_reversed", [0, 1, 3, 7, 49, 512])
+def test_a_budget_of_so_many_gaps_reverses_so_many_episodes(n_reversed, gap):
+    """However n * gap / gap rounds; base and gap of the best-of-both-worlds experiments among them."""
+    sequence = CorruptedLosses(n_reversed * gap, gap=gap, base=0.65, attack="reversed")
+    clean = means(BernoulliLosses(gap, base=0.65), 1)[0]
+    corrupted = means(sequence, 513)
+    np.testing.assert_array_equal(corrupted[n_reversed:], np.broadcast_to(clean, (513 - n_reversed, H, S, A)))
+    best = clean == clean.min(-1, keepdims=True)
+    for episode in corrupted[:n_reversed]:  # the roles are exchanged; 1e-12 of the budget is not spent
+        np.testing.assert_allclose(episode, np.where(best, 0.65, 0.65 - gap), atol=1e-12)
+    constant = 2 * np.abs(corrupted - clean).max((2, 3)).sum()
+    assert sequence.self_bounding_constant(H) == pytest.approx(constant, rel=1e-10, abs=1e-12)
+    assert sequence.realise(MDP, 513, np.random.default_rng(0)).switches.tolist() == [n_reversed] * (n_reversed > 0)
+
+
+@pytest.mark.parametrize(
+    "sequence",
+    [
+        StochasticallyConstrainedLosses(gap=0.3),
+        BernoulliLosses(gap=0.3, base=0.65),
+        CorruptedLosses(2.5, gap=0.3, base=0.65, attack="reversed"),
+        CorruptedLosses(2.5, gap=0.3, base=0.65),
+    ],
+)
+def test_regimes_are_self_bounding(sequence, rng):
+    """The inequality that logarithmic regret follows from, for policies that are random, good, bad and fooled.
+
+    Without corruption it is an equality for every policy.
+    """
+    n_episodes, corruption = 20, getattr(sequence, "self_bounding_constant", lambda horizon: 0.0)(H)
+    losses = means(sequence, n_episodes)
+    best = np.eye(A)[losses[-1].argmin(-1)]
+    for policies in (
+        rng.dirichlet(np.ones(A), (n_episodes, H, S)),
+        np.broadcast_to(best, losses.shape),
+        np.broadcast_to(np.roll(best, 1, axis=-1), losses.shape),
+        np.eye(A)[losses.argmin(-1)],
+    ):
+        regret = missed = 0.0
+        for policy, mean in zip(policies, losses, strict=True):
+            regret += reference_loop.expected_loss(MDP.transitions, MDP.initial, policy, mean)
+            regret -= reference_loop.expected_loss(MDP.transitions, MDP.initial, best, mean)
+            missed += reference_loop.expected_loss(MDP.transitions, MDP.initial, policy, 1 - best)
+        assert regret >= 0.3 * missed - corruption - 1e-12
+        if not corruption:
+            assert regret == pytest.approx(0.3 * missed, abs=1e-12)
+
+
+@pytest.mark.parametrize(("growth", "first"), [(Fraction(8, 5), 1), (Fraction(8, 5), 3), (Fraction(2), 1), (1, 7)])
+def test_stochastically_constrained_phases_grow_and_their_best_actions_stay(growth, first):
+    n_episodes, gap = 300, 0.3
+    sequence = StochasticallyConstrainedLosses(gap, float(growth), first)
+    lengths = [round(first * growth**n) for n in range(60)]  # of the exact powers
+    starts = np.cumsum(lengths)
+    realised = sequence.realise(MDP, n_episodes, np.random.default_rng(5))
+    assert realised.switches.tolist() == starts[starts < n_episodes].tolist()
+    best = realised.mean(0).argmin(-1)
+    for k in range(n_episodes):
+        phase = int((starts <= k).sum())
+        mean = realised.mean(k)
+        assert set(np.unique(mean)) == ({0.0, gap} if phase % 2 == 0 else {1.0, 1 - gap})
+        actions, advantages = best_actions(MDP, mean)
+        np.testing.assert_array_equal(actions, best)
+        np.testing.assert_allclose(advantages, gap * (1 - np.eye(A)[best]), atol=1e-14)
+
+
+def test_stochastically_constrained_losses_do_not_grow_with_the_episodes():
+    short, long = (StochasticallyConstrainedLosses().realise(MDP, n, np.random.default_rng(0)) for n in (10, 10**9))
+    assert len(long.switches) < 50  # log(10^9) / log(1.6) = 44
+    assert long.means.nbytes == short.means.nbytes
 
 
 @pytest.mark.parametrize(
@@ -279,6 +366,12 @@ def test_array_is_copied_and_cannot_be_written_to():
         (lambda: CorruptedLosses(float("inf")), "budget must be a number of at least 0, got inf"),
         (lambda: CorruptedLosses(1, episodes=(3, 3)), r"episodes must increase, got \[3, 3\]"),
         (lambda: CorruptedLosses(1, episodes=(-1,)), "episodes: each must be an integer of at least 0, got -1"),
+        (lambda: CorruptedLosses(1, attack="revers"), "unknown attack 'revers'; did you mean 'reversed'"),
+        (lambda: CorruptedLosses(2, gap=0, attack="reversed"), "without a gap there is nothing to reverse for .* 2"),
+        (lambda: StochasticallyConstrainedLosses(gap=1.5), "gap must be a number of at least 0 and at most 1, got 1.5"),
+        (lambda: StochasticallyConstrainedLosses(growth=0.9), "growth must be a number of at least 1, got 0.9"),
+        (lambda: StochasticallyConstrainedLosses(first=0), "first must be an integer of at least 1, got 0"),
+        (lambda: StochasticallyConstrainedLosses(noise="gauss"), "unknown noise 'gauss'"),
         (lambda: SwitchingLosses(), "give either period or n_switches, got period=None and n_switches=None"),
         (lambda: SwitchingLosses(3, 4), "give either period or n_switches, got period=3 and n_switches=4"),
         (lambda: SwitchingLosses(period=0), "period must be an integer of at least 1, got 0"),

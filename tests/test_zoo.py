@@ -11,10 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tabpo.environments import BernoulliLosses
 from tabpo.environments.zoo import (
     MDPS,
     combination_lock,
     deep_sea,
+    exploration_chain,
     grid_world,
     layered,
     n_chain,
@@ -24,6 +26,7 @@ from tabpo.environments.zoo import (
 )
 from tabpo.errors import InvalidInputError
 from tabpo.mdp import TabularMDP
+from tests import reference_loop
 
 
 def optimum(mdp: TabularMDP) -> tuple[np.ndarray, float]:
@@ -70,13 +73,13 @@ fractions = st.floats(0, 1)
 @settings(max_examples=60, deadline=None)
 def test_random_mdps_are_valid_and_branch_as_asked(n_states, n_actions, horizon, stationary, seed, data):
     branching = data.draw(st.none() | st.integers(1, n_states))
-    mdp = random_mdp(n_states, n_actions, horizon, branching, stationary, seed)
+    mdp = random_mdp(n_states, n_actions, horizon, branching, stationary, seed=seed)
     check_valid(mdp, (horizon, n_states, n_actions))
     assert ((mdp.transitions > 0).sum(-1) == (branching or n_states)).all()
     if stationary:
         assert (mdp.transitions == mdp.transitions[0]).all()
         assert (mdp.losses == mdp.losses[0]).all()
-    again = random_mdp(n_states, n_actions, horizon, branching, stationary, seed)
+    again = random_mdp(n_states, n_actions, horizon, branching, stationary, seed=seed)
     assert np.array_equal(again.transitions, mdp.transitions)
     assert np.array_equal(again.losses, mdp.losses)
 
@@ -85,7 +88,7 @@ def test_random_mdps_are_valid_and_branch_as_asked(n_states, n_actions, horizon,
 @settings(max_examples=40, deadline=None)
 def test_layered_mdps_are_loop_free(horizon, width, n_actions, seed, data):
     branching = data.draw(st.none() | st.integers(1, width))
-    mdp = layered(horizon, width, n_actions, branching, seed)
+    mdp = layered(horizon, width, n_actions, branching, seed=seed)
     check_valid(mdp, (horizon, 1 + (horizon - 1) * width, n_actions))
     layer = (np.arange(mdp.n_states) + width - 1) // width
     assert (layer[np.nonzero(reached(mdp))[1]] == np.nonzero(reached(mdp))[0]).all()
@@ -99,6 +102,7 @@ def test_chains_and_seas_are_valid(horizon, n_actions, seed, n_states, size):
     check_valid(n_chain(n_states, horizon), (horizon, n_states, 2))
     check_valid(river_swim(n_states, horizon), (horizon, n_states, 2))
     check_valid(combination_lock(horizon, n_actions, seed), (horizon, horizon + 1, n_actions))
+    check_valid(exploration_chain(horizon), (horizon, 2, 2))
     check_valid(deep_sea(size, seed=seed), (size, size * size, 2))
 
 
@@ -131,6 +135,38 @@ def test_random_rows_are_dirichlet():
     assert entries.var() == pytest.approx(3 / 80, abs=0.002)
     # Each state is as likely a successor: 24,000 / 20 = 1,200 +- 31 each (one standard error).
     assert np.abs((rows > 0).sum((0, 1, 2)) - 1200).max() < 4.5 * 31
+
+
+@pytest.mark.parametrize("concentration", [0.1, 0.5, 2.0, 30.0])
+@pytest.mark.parametrize("make", [layered, random_mdp])
+def test_concentration_is_that_of_the_dirichlet_law(make, concentration):
+    """Entries of a row on 3 successors are Beta(c, 2c): mean 1/3, which is exact, and variance 2 / 9 / (3c + 1).
+
+    Their kurtosis is at most 3, so that the variance of the entries of 2,950 rows or more has a relative standard
+    error of at most 2.6 %; the bound is 5 of these.
+    """
+    if make is layered:
+        rows = layered(100, width=3, n_actions=10, concentration=concentration).transitions[0, :-3]
+    else:
+        rows = random_mdp(3, 10, horizon=100, concentration=concentration).transitions
+    entries = rows[rows > 0]
+    assert entries.size == 3 * rows[..., 0].size
+    assert entries.mean() == pytest.approx(1 / 3)
+    assert entries.var() == pytest.approx(2 / 9 / (3 * concentration + 1), rel=0.13)
+
+
+def test_the_mdp_of_the_best_of_both_worlds_experiments():
+    """Layers of 1, 3 and 3 states, 3 actions, Dirichlet(2) rows; one action of mean 0.35 per state, others 0.65."""
+    mdp = layered(horizon=3, width=3, n_actions=3, concentration=2, seed=4)
+    assert mdp.shape == (3, 7, 3)
+    assert [int(layer.sum()) for layer in reached(mdp)] == [1, 3, 3]
+    assert (mdp.transitions[0, 0, :, 1:4] > 0).all()
+    assert (mdp.transitions[1, 1:4, :, 4:7] > 0).all()
+    losses = BernoulliLosses(gap=0.3, base=0.65).realise(mdp, 1, np.random.default_rng(0)).mean(0)
+    np.testing.assert_allclose(np.sort(losses, -1), np.broadcast_to([0.35, 0.65, 0.65], losses.shape), atol=1e-15)
+    # The same law in the fewest states: all three exist at each step.
+    small = random_mdp(3, 3, horizon=3, concentration=2)
+    assert [int(layer.sum()) for layer in reached(small)] == [1, 3, 3]
 
 
 def test_seeds_differ():
@@ -236,6 +272,42 @@ def test_combination_lock_values(horizon, n_actions):
     assert total == pytest.approx(horizon - n_actions ** -float(horizon))
 
 
+def chain_losses(mdp: TabularMDP) -> list[float]:
+    """What it costs to leave at each step, and at last to stay: by evaluation of these policies."""
+    choices = np.triu(np.ones((mdp.horizon + 1, mdp.horizon), dtype=int))  # row j leaves from step j on
+    return [
+        reference_loop.expected_loss(mdp.transitions, mdp.initial, np.eye(2)[np.stack([choice] * 2, -1)], mdp.losses)
+        for choice in choices
+    ]
+
+
+def test_exploration_chain_costs_a_little_more_than_to_leave_it_until_the_end():
+    mdp = exploration_chain()
+    assert mdp.shape == (6, 2, 2)
+    assert optimum(mdp)[1] == pytest.approx(2.5, abs=1e-14)
+    assert (optimum(mdp)[0][:, 0] == 0).all()
+    # Leaving at once, at the second step, ..., at the last one, and not at all.
+    np.testing.assert_allclose(chain_losses(mdp), [2.75, 2.8, 2.85, 2.9, 2.95, 3.0, 2.5], atol=1e-14)
+    # The uniform policy's advantages favour leaving, but for the last steps.
+    values = np.zeros(2)
+    prefers = []
+    for h in reversed(range(6)):
+        q_values = mdp.losses[h] + mdp.transitions[h] @ values
+        values = q_values.mean(1)
+        prefers.append(int(q_values[0].argmin()))
+    assert prefers[::-1] == [1, 1, 1, 0, 0, 0]
+
+
+@given(horizon=st.integers(1, 12), loss=fractions, share=st.floats(0, 0.99))
+@settings(max_examples=40, deadline=None)
+def test_exploration_chain_is_best_stayed_on(horizon, loss, share):
+    temptation = share * loss / max(1, horizon - 1)
+    mdp = exploration_chain(horizon, loss, temptation)
+    expected = [horizon * loss - (horizon - 1 - j) * temptation for j in range(horizon)]
+    np.testing.assert_allclose(chain_losses(mdp), [*expected, (horizon - 1) * loss], atol=1e-13)
+    assert optimum(mdp)[1] == pytest.approx((horizon - 1) * loss, abs=1e-13)
+
+
 def test_grid_world_without_slip_takes_the_shortest_way():
     # A wall across the second column with its only gap at the bottom: 3 down, 2 right, 3 up.
     mdp = grid_world(4, 3, 20, slip=0, walls=[[0, 1], [1, 1], [2, 1]], goal=[0, 2])
@@ -275,6 +347,13 @@ BAD_INPUTS = [
     (random_mdp, {"seed": -1}, "seed must be an integer of at least 0, got -1"),
     (layered, {"width": 2, "branching": 3}, "branching must be at most width = 2, got 3"),
     (layered, {"horizon": True}, "horizon must be an integer"),
+    (layered, {"concentration": 0}, "concentration must be a number of at least 0.1, got 0"),
+    (random_mdp, {"concentration": "2"}, "concentration must be a number of at least 0.1, got '2'"),
+    (exploration_chain, {"horizon": 0}, "horizon must be an integer of at least 1, got 0"),
+    (exploration_chain, {"loss": 1.5}, r"loss must lie in \[0, 1\], got 1.5"),
+    (exploration_chain, {"temptation": 0.6}, r"temptation must lie in \[0, 0.5\], got 0.6"),
+    (exploration_chain, {"horizon": 12}, r"temptation must be below loss / \(horizon - 1\) = 0.0454545, .* got 0.05"),
+    (exploration_chain, {"horizon": 11}, r"temptation must be below .* = 0.05, .* got 0.05"),
     (n_chain, {"n_states": 1}, "n_states must be an integer of at least 2, got 1"),
     (river_swim, {"n_states": 1}, "n_states must be an integer of at least 2"),
     (river_swim, {"horizon": 0}, "horizon must be an integer of at least 1"),

@@ -18,6 +18,8 @@ from tabpo.environments.environment import Environment, RealisedEnvironment
 from tabpo.environments.gymnasium_bridge import gymnasium_mdp, to_gymnasium
 from tabpo.environments.losses import (
     LOSSES,
+    AdaptiveLosses,
+    Adversary,
     ArrayLosses,
     BernoulliLosses,
     CorruptedLosses,
@@ -28,6 +30,7 @@ from tabpo.environments.losses import (
     RandomWalkLosses,
     RealisedLosses,
     SinusoidalLosses,
+    StochasticallyConstrainedLosses,
     SwitchingLosses,
 )
 from tabpo.environments.zoo import MDPS
@@ -36,7 +39,9 @@ __all__ = [
     "DELAYS",
     "LOSSES",
     "MDPS",
+    "AdaptiveLosses",
     "AdversarialDelays",
+    "Adversary",
     "ArrayDelays",
     "ArrayLosses",
     "BernoulliLosses",
@@ -58,6 +63,7 @@ __all__ = [
     "RealisedEnvironment",
     "RealisedLosses",
     "SinusoidalLosses",
+    "StochasticallyConstrainedLosses",
     "SwitchingLosses",
     "UniformDelays",
     "gymnasium_mdp",

@@ -10,9 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from tabpo.environments.delays import DELAYS, ArrayDelays, DelayLaw, FixedDelays, whole_delays
 from tabpo.environments.losses import LOSSES, ArrayLosses, EnvironmentLosses
-from tabpo.environments.losses_base import AdaptiveLosses, LossSequence, Noise, RealisedLosses, check_noise
+from tabpo.environments.losses_base import Adversary, LossSequence, RealisedLosses
+from tabpo.environments.losses_checked import checked
 from tabpo.errors import InvalidInputError, unknown
-from tabpo.mdp import Array, TabularMDP, positive_integer, unit_interval
+from tabpo.mdp import TabularMDP, positive_integer
 from tabpo.streams import Purpose, stream
 
 Trajectories = Literal["immediate", "delayed"]
@@ -25,7 +26,8 @@ class RealisedEnvironment:
     Attributes
     ----------
     mdp : TabularMDP
-    losses : RealisedLosses or AdaptiveLosses
+    losses : RealisedLosses or Adversary
+        Oblivious and shared by all runs; or an adversary that answers each run's policies.
     delays : int64, (K,), at least 0
         Feedback of episode k arrives at the end of episode ``k + delays[k]``; after episode K - 1, never.
     trajectories : "immediate" or "delayed"
@@ -33,7 +35,7 @@ class RealisedEnvironment:
     """
 
     mdp: TabularMDP
-    losses: RealisedLosses | AdaptiveLosses
+    losses: RealisedLosses | Adversary
     delays: NDArray[np.int64]
     trajectories: Trajectories
     n_episodes: int
@@ -91,7 +93,7 @@ class Environment:
         seed = seed if self.seed is None else self.seed
         losses = self.losses.realise(self.mdp, n_episodes, stream(seed, Purpose.LOSSES))  # type: ignore[union-attr]
         if not type(losses).__module__.startswith("tabpo."):
-            losses = _CheckedLosses(losses, self.mdp.shape, n_episodes)
+            losses = checked(losses, self.mdp.shape, n_episodes)
         delays = self.delays.realise(n_episodes, stream(seed, Purpose.DELAYS), losses.switches)  # type: ignore[union-attr]
         delays = whole_delays(delays, f"the delay that {type(self.delays).__name__} returns")
         if len(delays) != n_episodes:
@@ -99,36 +101,6 @@ class Environment:
                 f"{type(self.delays).__name__}.realise must return {n_episodes} delays, it returned {len(delays)}"
             )
         return RealisedEnvironment(self.mdp, losses, delays, self.trajectories, n_episodes)
-
-
-class _CheckedLosses:
-    """A user's losses, checked as they are handed out."""
-
-    def __init__(self, losses: RealisedLosses, shape: tuple[int, int, int], n_episodes: int) -> None:
-        self._losses, self._shape, self._name = losses, shape, type(losses).__name__
-        for wanted in ("mean", "noise", "switches"):
-            if not hasattr(losses, wanted):
-                raise InvalidInputError(
-                    f"realised losses need mean(k), noise and switches; {self._name} has no {wanted!r}"
-                )
-        check_noise(losses.noise)
-        self.noise: Noise = losses.noise
-        switches = np.asarray(losses.switches)
-        within = switches.ndim == 1 and ((switches >= 0) & (switches < n_episodes)).all()
-        if not within or (np.diff(switches) <= 0).any() or (switches.size and switches.dtype.kind not in "iu"):
-            raise InvalidInputError(
-                f"{self._name}.switches must be increasing episodes in 0 ... {n_episodes - 1}, got {switches.tolist()}"
-            )
-        self.switches = switches.astype(np.int64)
-
-    def mean(self, k: int) -> Array:
-        """Return the mean losses (H, S, A) of episode ``k``; raise an InvalidInputError if they are none."""
-        means = unit_interval(f"{self._name}.mean({k})", self._losses.mean(k), "h s a")
-        if means.shape != self._shape:
-            raise InvalidInputError(
-                f"{self._name}.mean({k}) must have shape (H, S, A) = {self._shape}, got {means.shape}"
-            )
-        return means
 
 
 def _loss_sequence(given: LossSequence | ArrayLike | None, mdp: TabularMDP) -> LossSequence:

@@ -1,7 +1,8 @@
-"""Loss sequences: the mean losses of every episode, chosen before the first one.
+"""Loss sequences: the mean losses of every episode, chosen before the first one or by an adversary as they are played.
 
 A loss sequence is a small frozen object with a method ``realise(mdp, n_episodes, rng)``; what it returns hands out
-the mean losses episode by episode. What is random about it comes from the generator and from nothing else.
+the mean losses episode by episode, or answers the policies of every episode with losses. What is random about it comes
+from the generator and from nothing else.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tabpo.environments.losses_adaptive import AdaptiveLosses
 from tabpo.environments.losses_base import (
+    Adversary,
     ConstantMeans,
     ListedMeans,
     LossSequence,
@@ -24,7 +27,12 @@ from tabpo.environments.losses_base import (
     RealisedLosses,
     check_noise,
 )
-from tabpo.environments.losses_changing import RandomWalkLosses, SinusoidalLosses, SwitchingLosses
+from tabpo.environments.losses_changing import (
+    RandomWalkLosses,
+    SinusoidalLosses,
+    StochasticallyConstrainedLosses,
+    SwitchingLosses,
+)
 from tabpo.environments.losses_stochastic import BernoulliLosses, CorruptedLosses, HardLosses
 from tabpo.environments.tables import TABLES, existing_file, read_columns, whole_numbers
 from tabpo.errors import InvalidInputError, nearest
@@ -174,6 +182,7 @@ def _tabulated(path: Path, mdp: TabularMDP) -> NDArray[np.float64]:
 
 
 LOSSES: dict[str, Callable[..., LossSequence]] = {
+    "adaptive": AdaptiveLosses,
     "array": ArrayLosses,
     "bernoulli": BernoulliLosses,
     "corrupted": CorruptedLosses,
@@ -182,11 +191,14 @@ LOSSES: dict[str, Callable[..., LossSequence]] = {
     "hard": HardLosses,
     "random_walk": RandomWalkLosses,
     "sinusoidal": SinusoidalLosses,
+    "stochastically_constrained": StochasticallyConstrainedLosses,
     "switching": SwitchingLosses,
 }
 
 __all__ = [
     "LOSSES",
+    "AdaptiveLosses",
+    "Adversary",
     "ArrayLosses",
     "BernoulliLosses",
     "CorruptedLosses",
@@ -198,5 +210,6 @@ __all__ = [
     "RandomWalkLosses",
     "RealisedLosses",
     "SinusoidalLosses",
+    "StochasticallyConstrainedLosses",
     "SwitchingLosses",
 ]

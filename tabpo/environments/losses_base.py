@@ -34,8 +34,8 @@ class RealisedLosses(Protocol):
 
 
 @runtime_checkable
-class AdaptiveLosses(Protocol):
-    """Losses that an adversary chooses when it has seen the policy of the episode (not its actions): each run's own."""
+class Adversary(Protocol):
+    """Realised losses that adapt: chosen with the policy of the episode in sight (not its actions), each run's own."""
 
     @property
     def noise(self) -> Noise:
@@ -48,15 +48,19 @@ class AdaptiveLosses(Protocol):
     def respond(self, k: int, policy: Any) -> Any:
         """Return the mean losses of episode ``k``, (H, S, A, R) in [0, 1], for the policies (H, S, A, R) of its runs.
 
-        Called with k = 0, 1, 2, ... in order. A run's losses depend on that run's policies only.
+        Called with k = 0, 1, 2, ... in order. A run's losses depend on that run's policies only. Policies may be
+        arrays of any library (see :mod:`tabpo.arrays`), and are not written to.
         """
 
 
 class LossSequence(Protocol):
     """A recipe for the losses of a simulation."""
 
-    def realise(self, mdp: TabularMDP, n_episodes: int, rng: np.random.Generator) -> RealisedLosses | AdaptiveLosses:
-        """Return the losses of ``n_episodes`` episodes, a function of the generator's numbers."""
+    def realise(self, mdp: TabularMDP, n_episodes: int, rng: np.random.Generator) -> RealisedLosses | Adversary:
+        """Return the losses of ``n_episodes`` episodes, or the adversary that chooses them as the episodes are played.
+
+        Both are functions of the generator's numbers.
+        """
 
 
 def no_switches() -> Indices:

@@ -1,4 +1,4 @@
-"""Loss sequences that change: a best policy that switches, smooth drift, random walks."""
+"""Loss sequences that change: a best policy that switches or stays while all means move, smooth drift, random walks."""
 
 from __future__ import annotations
 
@@ -96,6 +96,71 @@ class _Regimes(MeansInOrder):
 
     def _regime(self) -> Array:
         return means_with_gap(self._best, self._mdp.n_actions, self._sequence.base, self._sequence.gap)
+
+
+@dataclass(frozen=True)
+class StochasticallyConstrainedLosses:
+    """Stochastically constrained adversary: all means jump together in ever longer phases, gaps stay.
+
+    The best action of every step and state is drawn uniformly and stays the best. Phase n = 0, 1, 2, ... lasts
+    ``first * growth**n`` episodes, rounded. In even phases the best actions' mean is 0 and every other's ``gap``, in
+    odd ones they are ``1 - gap`` and 1. The advantage Q(a) - V of every other action is ``gap`` in each episode, so
+    that policies have the regret that they have under :class:`BernoulliLosses` with this gap: the self-bounding regime
+    with corruption 0. But a learner that compares losses of different phases is misled.
+
+    Parameters
+    ----------
+    gap : float, in [0, 1]
+    growth : float, at least 1
+        Of the phases' lengths.
+    first : int, at least 1
+        Episodes of the first phase.
+    noise : "none" or "bernoulli"
+
+    References
+    ----------
+    Wei and Luo (2018), "More adaptive algorithms for adversarial bandits", for the regime.
+    Zimmert and Seldin (2021), "Tsallis-INF: an optimal algorithm for stochastic and adversarial bandits", experiments,
+    for these phases in bandits.
+    """
+
+    gap: float = 0.3
+    growth: float = 1.6
+    first: int = 1
+    noise: Noise = "none"
+
+    def __post_init__(self) -> None:
+        check_number("gap", self.gap, 0, 1)
+        check_number("growth", self.growth, 1)
+        positive_integer("first", self.first)
+        check_noise(self.noise)
+
+    def realise(self, mdp: TabularMDP, n_episodes: int, rng: np.random.Generator) -> RealisedLosses:
+        """Return the losses; see :class:`LossSequence`."""
+        best = random_best_actions(mdp, rng)
+        means = np.stack([means_with_gap(best, mdp.n_actions, base, self.gap) for base in (self.gap, 1.0)])
+        return _Phases(means, self.noise, self._switches(n_episodes))
+
+    def _switches(self, n_episodes: int) -> Indices:
+        starts, end, length = [], self.first, float(self.first)
+        while end < n_episodes:
+            starts.append(end)
+            length *= self.growth
+            end += round(min(length, n_episodes))
+        return np.array(starts, dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class _Phases:
+    """Two means (2, H, S, A) that take turns, the other one after every switch."""
+
+    means: Array
+    noise: Noise
+    switches: Indices
+
+    def mean(self, k: int) -> Array:
+        means: Array = self.means[np.searchsorted(self.switches, k, side="right") % 2]
+        return means
 
 
 @dataclass(frozen=True)

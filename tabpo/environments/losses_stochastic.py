@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -18,8 +19,10 @@ from tabpo.environments.losses_base import (
     means_with_gap,
     random_best_actions,
 )
-from tabpo.errors import InvalidInputError
+from tabpo.errors import InvalidInputError, unknown
 from tabpo.mdp import TabularMDP, positive_integer
+
+Attack = Literal["worst", "reversed"]
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,9 @@ class BernoulliLosses:
     """Stochastic: Bernoulli losses with one best action, drawn at random, per step and state.
 
     The best action's mean is ``base - gap``, every other's ``base``. Playing the best actions is optimal whatever
-    the transitions, and ``gap`` is the advantage Q(a) - V of every other action: the gap of regret bounds.
+    the transitions, and ``gap`` is the advantage Q(a) - V of every other action: the gap of regret bounds. The best
+    policy's loss in K episodes, L* of first-order bounds, is ``H K (base - gap)`` whatever the transitions: small for
+    a ``base`` little above the gap, and 0 for ``base = gap``.
 
     Parameters
     ----------
@@ -52,14 +57,15 @@ class CorruptedLosses:
     """Stochastic with a corruption budget: an adversary makes the best action look worst in some episodes.
 
     Without corruption these are the losses l of :class:`BernoulliLosses` (the same best actions for the same
-    generator). In a corrupted episode the means are w: 1 for the best actions and 0 for all others; in the last
-    corrupted one they are ``l + x (w - l)`` with the x that meets the budget exactly. The corruption is
+    generator). In a corrupted episode the means are w: 1 for the best actions and 0 for all others, or, if the attack
+    only reverses the roles, ``base`` for the best actions and ``base - gap`` for all others. In the last corrupted
+    one they are ``l + x (w - l)`` with the x that meets the budget exactly. The corruption is
 
         C = sum over k of max over (h, s, a) of ``|l^k(h, s, a) - l(h, s, a)|``,
 
-    the one of Lykouris et al. (2018), taken over means and over all steps. Here every step has the same maximum, so
-    that the corruption that adds the steps' maxima (as in Jin et al., 2021) is H C. Regret counts the corrupted
-    losses.
+    the one of Lykouris et al. (2018), taken over means and over all steps; to reverse N episodes takes ``C = N gap``.
+    Here every step has the same maximum, so that the corruption that adds the steps' maxima (as in Jin et al., 2021)
+    is H C, and :meth:`self_bounding_constant` is 2 H C. Regret counts the corrupted losses.
 
     Parameters
     ----------
@@ -69,6 +75,8 @@ class CorruptedLosses:
         As in :class:`BernoulliLosses`.
     episodes : increasing ints, optional
         Which episodes the adversary may use, in this order; by default the first ones.
+    attack : "worst" or "reversed"
+        What the means w are.
 
     References
     ----------
@@ -81,10 +89,15 @@ class CorruptedLosses:
     gap: float = 0.2
     base: float = 0.5
     episodes: tuple[int, ...] | None = None
+    attack: Attack = "worst"
 
     def __post_init__(self) -> None:
         check_number("budget", self.budget, 0)
         check_gap(self.base, self.gap)
+        if self.attack not in get_args(Attack):
+            raise unknown("attack", self.attack, get_args(Attack))
+        if self.attack == "reversed" and self.budget > 0 and self.gap == 0:
+            raise InvalidInputError(f"without a gap there is nothing to reverse for a budget of {self.budget:g}")
         if self.episodes is not None:
             episodes = tuple(positive_integer("episodes: each", k, at_least=0) for k in self.episodes)
             if any(later <= earlier for earlier, later in pairwise(episodes)):
@@ -97,17 +110,29 @@ class CorruptedLosses:
             raise InvalidInputError("corrupted losses need an MDP with at least 2 actions, this one has 1")
         best = random_best_actions(mdp, rng)
         clean = means_with_gap(best, mdp.n_actions, self.base, self.gap)
-        reversed_ = means_with_gap(best, mdp.n_actions, 0.0, -1.0)
-        per_episode = float(np.abs(reversed_ - clean).max())
-        n_corrupted = math.ceil(self.budget / per_episode)
-        last_share = self.budget / per_episode - (n_corrupted - 1)
-        means = np.stack([clean, reversed_, clean + last_share * (reversed_ - clean)])
+        if self.attack == "worst":
+            attacked = means_with_gap(best, mdp.n_actions, 0.0, -1.0)
+        else:
+            attacked = means_with_gap(best, mdp.n_actions, self.base - self.gap, -self.gap)
+        per_episode = float(np.abs(attacked - clean).max())
+        share = self.budget / per_episode if self.budget else 0.0
+        n_corrupted = math.ceil(share * (1 - 1e-12))  # 153.6 / 0.3 stands for 512, whatever its rounding
+        last_share = min(share - (n_corrupted - 1), 1.0)
+        means = np.stack([clean, attacked, clean + last_share * (attacked - clean)])
         corrupted = self._corrupted(n_corrupted, n_episodes, per_episode)
         which = np.zeros(n_episodes, dtype=np.int8)
         which[corrupted] = 1
         which[corrupted[-1:]] = 2
         switches = np.flatnonzero(np.diff(which > 0)) + 1
         return ListedMeans(means, "bernoulli", switches, which)
+
+    def self_bounding_constant(self, horizon: int) -> float:
+        """Return the constant of the self-bounding regime in which the losses lie, ``2 H C``.
+
+        Regret is at least ``gap`` times the expected number of steps at which other than the best actions are played,
+        minus this constant; in general it is ``2 sum_k sum_h max_{s, a} |l^k_h(s, a) - l_h(s, a)|``.
+        """
+        return 2 * horizon * self.budget
 
     def _corrupted(self, n_corrupted: int, n_episodes: int, per_episode: float) -> Indices:
         if self.episodes is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tabpo.environments.gymnasium_bridge import gymnasium_mdp
-from tabpo.environments.zoo_chains import combination_lock, n_chain, river_swim
+from tabpo.environments.zoo_chains import combination_lock, exploration_chain, n_chain, river_swim
 from tabpo.environments.zoo_grids import deep_sea, grid_world
 from tabpo.environments.zoo_random import layered, random_mdp, two_state
 from tabpo.mdp import TabularMDP
@@ -17,6 +17,7 @@ from tabpo.mdp import TabularMDP
 MDPS: dict[str, Callable[..., TabularMDP]] = {
     "combination_lock": combination_lock,
     "deep_sea": deep_sea,
+    "exploration_chain": exploration_chain,
     "grid_world": grid_world,
     "gymnasium": gymnasium_mdp,
     "layered": layered,
@@ -30,6 +31,7 @@ __all__ = [
     "MDPS",
     "combination_lock",
     "deep_sea",
+    "exploration_chain",
     "grid_world",
     "gymnasium_mdp",
     "layered",

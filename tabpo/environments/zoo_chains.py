@@ -1,14 +1,16 @@
-"""Chains, where the good states are far away: N-chain, RiverSwim, combination lock."""
+"""Chains, where the good states are far away: N-chain, RiverSwim, combination lock, exploration chain."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from tabpo.environments.zoo_shared import line_positions, losses_from_rewards
+from tabpo.environments.zoo_shared import line_positions, losses_from_rewards, number_between
+from tabpo.errors import InvalidInputError
 from tabpo.mdp import Array, LossMap, TabularMDP, positive_integer
 from tabpo.streams import Purpose, stream
 
 LEFT, RIGHT = 0, 1
+STAY, LEAVE = 0, 1
 
 
 def n_chain(n_states: int = 8, horizon: int = 40) -> TabularMDP:
@@ -137,6 +139,54 @@ def combination_lock(horizon: int = 10, n_actions: int = 2, seed: int = 0) -> Ta
         state_labels=(*map(str, dials), "dead"),
         positions=positions,
         loss_map=loss_map,
+    )
+
+
+def exploration_chain(horizon: int = 6, loss: float = 0.5, temptation: float = 0.05) -> TabularMDP:
+    """Exploration chain: leaving the chain pays a little at each step, staying to the end pays more.
+
+    An episode starts on the chain (state 0). Action 0 stays on it and action 1 leaves it for good (to state 1, where
+    both actions stay). A step on the chain costs ``loss``, off it ``loss - temptation``; but action 0 in the last step
+    on the chain costs 0. The best policy stays, for ``(H - 1) loss``: with the defaults 2.5. To leave at once costs
+    ``H loss - (H - 1) temptation``, with the defaults 2.75, and to leave later costs more: a learner that seldom sees
+    the end of the chain learns to leave early. (In a combination lock there is nothing to see before the end, but
+    nothing tempts either; a deep sea has the temptation among N^2 states.)
+
+    Parameters
+    ----------
+    horizon : int, at least 1
+    loss : float, in [0, 1]
+        Of a step on the chain.
+    temptation : float, at least 0, at most loss, and below loss / (H - 1) so that staying is the best
+        What a step costs less off the chain.
+
+    Raises
+    ------
+    InvalidInputError
+        If a parameter is out of its range.
+    """
+    horizon = positive_integer("horizon", horizon)
+    loss = number_between("loss", loss)
+    temptation = number_between("temptation", temptation, 0, loss)
+    if temptation > 0 and (horizon - 1) * temptation >= loss:
+        raise InvalidInputError(
+            f"temptation must be below loss / (horizon - 1) = {loss / (horizon - 1):g}, or to leave the chain at once "
+            f"is as good as to stay, got {temptation:g}"
+        )
+    transitions = np.zeros((2, 2, 2))
+    transitions[0, STAY, 0] = transitions[0, LEAVE, 1] = 1
+    transitions[1, :, 1] = 1
+    losses = np.empty((horizon, 2, 2))
+    losses[:, 0], losses[:, 1] = loss, loss - temptation
+    losses[-1, 0, STAY] = 0
+    return TabularMDP(
+        np.broadcast_to(transitions, (horizon, 2, 2, 2)),
+        np.eye(2)[0],
+        losses,
+        name=f"ExplorationChain({horizon})",
+        state_labels=("on", "off"),
+        action_labels=("stay", "leave"),
+        positions=line_positions(2),
     )
 
 

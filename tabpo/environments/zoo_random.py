@@ -6,10 +6,13 @@ from itertools import pairwise
 
 import numpy as np
 
+from tabpo.environments.checks import check_number
 from tabpo.environments.zoo_shared import line_positions, number_between
 from tabpo.errors import InvalidInputError
 from tabpo.mdp import Array, TabularMDP, positive_integer
 from tabpo.streams import Purpose, stream
+
+LEAST_CONCENTRATION = 0.1  # far below, the weights of a row may all underflow to 0
 
 
 def random_mdp(
@@ -18,11 +21,13 @@ def random_mdp(
     horizon: int = 10,
     branching: int | None = None,
     stationary: bool = False,
+    concentration: float = 1.0,
     seed: int = 0,
 ) -> TabularMDP:
-    """Random MDP (Garnet): each pair leads to ``branching`` random states with Dirichlet(1) probabilities.
+    """Random MDP (Garnet): each pair leads to ``branching`` random states with Dirichlet probabilities.
 
-    Losses are uniform in [0, 1]; an episode starts in state 0.
+    Losses are uniform in [0, 1]; an episode starts in state 0. With transitions that change from step to step it is a
+    layered MDP of one state, then ``n_states`` at every step, in the fewest states.
 
     Parameters
     ----------
@@ -31,6 +36,8 @@ def random_mdp(
         Number of possible successors of a step, state and action; default: all states.
     stationary : bool
         The same transitions and losses at each step.
+    concentration : float, at least 0.1
+        Of the Dirichlet law: 1 is the uniform law of all distributions, larger ones are nearer to equal weights.
     seed : int, at least 0
 
     Raises
@@ -48,9 +55,10 @@ def random_mdp(
     n_actions = positive_integer("n_actions", n_actions)
     horizon = positive_integer("horizon", horizon)
     branching = _branching(branching, n_states, "n_states")
+    check_number("concentration", concentration, LEAST_CONCENTRATION)
     rng = stream(seed, Purpose.MDP)
     n_steps = 1 if stationary else horizon
-    transitions = _sparse_rows(rng, (n_steps, n_states, n_actions), n_states, branching)
+    transitions = _sparse_rows(rng, (n_steps, n_states, n_actions), n_states, branching, concentration)
     losses = rng.random((n_steps, n_states, n_actions))
     angle = 2 * np.pi * np.arange(n_states) / n_states
     return TabularMDP(
@@ -63,13 +71,17 @@ def random_mdp(
 
 
 def layered(
-    horizon: int = 5, width: int = 4, n_actions: int = 2, branching: int | None = None, seed: int = 0
+    horizon: int = 5,
+    width: int = 4,
+    n_actions: int = 2,
+    branching: int | None = None,
+    concentration: float = 1.0,
+    seed: int = 0,
 ) -> TabularMDP:
     """Random layered (loop-free) MDP: state 0 at step 0, then ``width`` states that exist at one step only.
 
     Layer h >= 1 holds the states ``1 + (h - 1) * width`` to ``h * width``; every action leads to
-    ``branching`` random states of the next layer with Dirichlet(1) probabilities. Losses are uniform in [0,
-    1].
+    ``branching`` random states of the next layer with Dirichlet probabilities. Losses are uniform in [0, 1].
 
     Parameters
     ----------
@@ -77,6 +89,8 @@ def layered(
         S = 1 + (horizon - 1) * width.
     branching : int in 1..width, optional
         Number of possible successors; default: the whole next layer.
+    concentration : float, at least 0.1
+        Of the Dirichlet law: 1 is the uniform law of all distributions, larger ones are nearer to equal weights.
     seed : int, at least 0
 
     Raises
@@ -94,6 +108,7 @@ def layered(
     width = positive_integer("width", width)
     n_actions = positive_integer("n_actions", n_actions)
     branching = _branching(branching, width, "width")
+    check_number("concentration", concentration, LEAST_CONCENTRATION)
     rng = stream(seed, Purpose.MDP)
     layers = [range(1)] + [range(1 + h * width, 1 + (h + 1) * width) for h in range(horizon - 1)]
     n_states = layers[-1].stop
@@ -102,7 +117,7 @@ def layered(
     for layer, following in pairwise(layers):
         here, there = slice(layer.start, layer.stop), slice(following.start, following.stop)
         transitions[here] = 0
-        transitions[here, :, there] = _sparse_rows(rng, (len(layer), n_actions), width, branching)
+        transitions[here, :, there] = _sparse_rows(rng, (len(layer), n_actions), width, branching, concentration)
     positions = np.vstack([[h, (len(layer) - 1) / 2 - i] for h, layer in enumerate(layers) for i in range(len(layer))])
     return TabularMDP.stationary(
         transitions,
@@ -169,11 +184,13 @@ def _branching(branching: int | None, most: int, what: str) -> int:
     return branching
 
 
-def _sparse_rows(rng: np.random.Generator, shape: tuple[int, ...], n_next: int, branching: int) -> Array:
-    """Return (*shape, n_next) rows with Dirichlet(1, ..., 1) weights on ``branching`` random entries."""
+def _sparse_rows(
+    rng: np.random.Generator, shape: tuple[int, ...], n_next: int, branching: int, concentration: float
+) -> Array:
+    """Return (*shape, n_next) rows with symmetric Dirichlet weights on ``branching`` random entries."""
     successors = np.argsort(rng.random((*shape, n_next)), axis=-1)[..., :branching]
-    # Normalised standard exponentials are Dirichlet(1, ..., 1).
-    weights = rng.standard_exponential((*shape, branching))
+    # Normalised gamma variables are Dirichlet.
+    weights = rng.standard_gamma(concentration, (*shape, branching))
     rows = np.zeros((*shape, n_next))
     np.put_along_axis(rows, successors, weights / weights.sum(-1, keepdims=True), axis=-1)
     return rows

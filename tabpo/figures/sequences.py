@@ -9,10 +9,11 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike, NDArray
 
+from tabpo.errors import InvalidInputError
 from tabpo.figures.canvas import PaperFigure, Width, inches, new_figure, style
 
 if TYPE_CHECKING:
-    from tabpo.environments.losses_base import RealisedLosses
+    from tabpo.environments.losses_base import Adversary, RealisedLosses
 
 Array = NDArray[np.float64]
 
@@ -92,7 +93,7 @@ def _plot_thinned(axes: Axes, values: NDArray[Any]) -> None:
 
 
 def loss_sequence(
-    losses: RealisedLosses, n_episodes: int, *, name: str = "", width: Width | float = "two-column"
+    losses: RealisedLosses | Adversary, n_episodes: int, *, name: str = "", width: Width | float = "two-column"
 ) -> PaperFigure:
     """Return the figure of a loss sequence: its mean over (h, s, a), and entries one by one.
 
@@ -104,7 +105,17 @@ def loss_sequence(
     name : str
         For the caption.
     width : "one-column" (3.25 in), "two-column" (6.75 in) or inches
+
+    Raises
+    ------
+    InvalidInputError
+        If an adversary chooses the losses: they are those of a learner's run.
     """
+    from tabpo.environments.losses_base import Adversary
+
+    if isinstance(losses, Adversary):
+        which = f" ({name})" if name else ""
+        raise InvalidInputError(f"losses that adapt to a learner's policies{which} cannot be drawn without one")
     episodes = np.unique(np.linspace(0, n_episodes - 1, min(n_episodes, MOST_COLUMNS)).astype(int))
     summary, entries = _sampled(losses, n_episodes, episodes)
     with style():
