@@ -2,7 +2,8 @@
 
 Each has a plain version that reads like its formula (:mod:`tabpo.kernels.plain`, array-API code: it is also what runs
 on CuPy arrays) and a version compiled by Numba for the CPU (:mod:`tabpo.kernels.compiled`); those of the regularised
-leaders are in :mod:`tabpo.kernels.plain_leaders` and :mod:`tabpo.kernels.leaders`, those of confidence sets in
+leaders are in :mod:`tabpo.kernels.plain_leaders` and :mod:`tabpo.kernels.leaders`, what their learners need beside them in
+:mod:`tabpo.kernels.plain_ftrl` and :mod:`tabpo.kernels.ftrl`, those of confidence sets in
 :mod:`tabpo.kernels.plain_boxes` and :mod:`tabpo.kernels.compiled_boxes`. The arrays handed over
 choose: NumPy arrays run the compiled version, everything else the plain one. The environment variable
 ``TABPO_KERNELS`` (``numba``, ``numpy`` or ``cupy``) or :func:`using` says otherwise: ``numpy`` runs NumPy arrays
@@ -26,19 +27,23 @@ import numpy as np
 
 from tabpo.arrays import library
 from tabpo.errors import InvalidInputError
-from tabpo.kernels import plain, plain_boxes, plain_leaders
+from tabpo.kernels import plain, plain_boxes, plain_ftrl, plain_leaders
 from tabpo.kernels.boxes import Boxes, PackedBoxes
 from tabpo.kernels.transitions import SharedMatrix, Transitions, inverse_cdf_table
 
 __all__ = [
     "BOX_KERNELS",
+    "FTRL_KERNELS",
     "KERNELS",
     "Boxes",
     "PackedBoxes",
     "SharedMatrix",
     "Transitions",
+    "accumulate",
+    "add_at_states",
     "add_at_trajectory",
     "array_library",
+    "at_states",
     "at_trajectory",
     "backend",
     "count_trajectory",
@@ -48,7 +53,10 @@ __all__ = [
     "extended_q_values",
     "extreme_expectations",
     "importance_weighted",
+    "inverse",
     "inverse_cdf_table",
+    "largest_step",
+    "leader_entropy",
     "log_barrier_leader",
     "next_occupancy",
     "occupancy_bounds",
@@ -61,8 +69,10 @@ __all__ = [
     "shannon_leader",
     "state_occupancy",
     "tsallis_leader",
+    "tsallis_spread",
     "using",
     "warm_up",
+    "with_bias",
 ]
 
 KERNELS = (
@@ -78,6 +88,18 @@ KERNELS = (
     "exploration_bonus",
     "product",
 )
+
+FTRL_KERNELS = (
+    "inverse",
+    "accumulate",
+    "tsallis_spread",
+    "leader_entropy",
+    "with_bias",
+    "largest_step",
+    "at_states",
+    "add_at_states",
+)
+"""Those of follow the regularised leader."""
 
 BOX_KERNELS = (
     "occupancy_bounds",
@@ -192,6 +214,14 @@ add_at_trajectory = _kernel("add_at_trajectory")
 importance_weighted = _kernel("importance_weighted")
 exploration_bonus = _kernel("exploration_bonus")
 product = _kernel("product")
+inverse = _kernel("inverse", plain_ftrl, "ftrl")
+accumulate = _kernel("accumulate", plain_ftrl, "ftrl")
+tsallis_spread = _kernel("tsallis_spread", plain_ftrl, "ftrl")
+leader_entropy = _kernel("leader_entropy", plain_ftrl, "ftrl")
+with_bias = _kernel("with_bias", plain_ftrl, "ftrl")
+largest_step = _kernel("largest_step", plain_ftrl, "ftrl")
+at_states = _kernel("at_states", plain_ftrl, "ftrl")
+add_at_states = _kernel("add_at_states", plain_ftrl, "ftrl")
 shannon_leader = _kernel("shannon_leader", plain_leaders, "leaders")
 tsallis_leader = _kernel("tsallis_leader", plain_leaders, "leaders")
 log_barrier_leader = _kernel("log_barrier_leader", plain_leaders, "leaders")
@@ -225,4 +255,5 @@ def warm_up() -> None:
     if _asked != "numpy":
         _compiled("compiled")  # signatures are fixed: importing compiles
         _compiled("leaders")
+        _compiled("ftrl")
         _compiled("compiled_boxes")

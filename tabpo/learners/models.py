@@ -52,6 +52,7 @@ class KnownTransitions:
     def __init__(self, problem: Problem) -> None:
         self.transitions = kernels.prepare(problem.mdp.transitions, problem.xp)
         self.initial = problem.xp.asarray(problem.mdp.initial)
+        self.first = self.initial[:, None] + problem.xp.zeros((problem.n_states, problem.n_runs))
 
     def occupancy_bounds(self, policy: Array) -> tuple[Array, Array]:
         """Return the state occupancy, twice."""
@@ -61,9 +62,8 @@ class KnownTransitions:
     def occupancy_bounds_at(self, h: int, policy: Array, previous: Array | None) -> tuple[Array, Array]:
         """Return the state occupancy at step ``h``, twice."""
         if previous is None:
-            occupancy = self.initial[:, None] + 0.0 * policy[0, :, 0, :]
-        else:
-            occupancy = kernels.next_occupancy(self.transitions, previous, policy, h - 1)
+            return self.first, self.first
+        occupancy = kernels.next_occupancy(self.transitions, previous, policy, h - 1)
         return occupancy, occupancy
 
     def snapshot(self) -> None:

@@ -177,7 +177,7 @@ def per_run(name: str, value: Any, problem: Problem, at_least: float = 0.0, posi
         Naming the parameter and the value.
     """
     try:
-        array = np.array(value, dtype=np.float64)
+        array = np.array(value.get() if hasattr(value, "get") else value, dtype=np.float64)  # CuPy's copy to the host
     except (TypeError, ValueError):
         raise InvalidInputError(f"{name} must be a number or one number per run, got {value!r}") from None
     if array.ndim > 1 or (array.ndim == 1 and array.shape[0] not in (1, problem.n_runs)):
