@@ -21,11 +21,24 @@ def random_model(rng, H, S, A):
     return TabularMDP(rng.dirichlet(np.ones(S), (H, S, A)), rng.dirichlet(np.ones(S)))
 
 
+BANDITS = ("tsallis_inf", "exp3", "exp3_p", "ucb1")
+"""Learners for problems of one step and one state."""
+
+
 @pytest.fixture
-def environment(rng):
+def environment(rng, request):
+    H, S, A = sizes_for(getattr(request.node, "callspec", None) and request.node.callspec.params.get("name"))
     return Environment(
-        random_model(rng, 2, 3, 2), ArrayLosses(rng.random((K, 2, 3, 2)), "bernoulli"), [0, 3, 9, 1] * 10
+        random_model(rng, H, S, A), ArrayLosses(rng.random((K, H, S, A)), "bernoulli"), [0, 3, 9, 1] * 10
     )
+
+
+MOVING = ("bobw_log_barrier", "ucb1")
+"""Learners that do not stand still without feedback: virtual episodes have bonuses, and arms are tried in turn."""
+
+
+def sizes_for(name, H=2, S=3, A=2):
+    return (1, 1, A) if name in BANDITS else (H, S, A)
 
 
 def numbers(result, column=slice(None)):
@@ -140,7 +153,8 @@ def test_every_learner_meets_the_same_environment(rng):
     """Same losses and delays whatever the learner, its own draws, and the number of runs: seen through comparators."""
     mdp = random_model(rng, 2, 3, 2)
     environment = Environment(mdp, SwitchingLosses(n_switches=5), GeometricDelays(5.0))
-    results = [simulate(environment, make(name), K, R, 7) for name in EVERY_LEARNER for R in (1, 3)]
+    names = [name for name in EVERY_LEARNER if name not in BANDITS]
+    results = [simulate(environment, make(name), K, R, 7) for name in names for R in (1, 3)]
     for result in results:
         np.testing.assert_array_equal(result.comparator_loss, results[0].comparator_loss[:, :1] + 0 * result.regret)
         assert result.total_delay == results[0].total_delay
@@ -163,7 +177,8 @@ def test_learners_that_act_alike_draw_the_same_trajectories(environment):
 @pytest.mark.parametrize("name", EVERY_LEARNER)
 @pytest.mark.parametrize("sizes", [(1, 1, 1, 1), (1, 2, 2, 5), (3, 1, 2, 5), (2, 2, 1, 5), (2, 2, 2, 1)])
 def test_edge_sizes(name, sizes, rng):
-    H, S, A, n_episodes = sizes
+    *given, n_episodes = sizes
+    H, S, A = sizes_for(name, *given)
     environment = Environment(random_model(rng, H, S, A), rng.random((n_episodes, H, S, A)), 1)
     result = simulate(environment, make(name), n_episodes, 2, 0)
     assert np.isfinite(numbers(result)).all()
@@ -175,12 +190,14 @@ def test_edge_sizes(name, sizes, rng):
 
 @pytest.mark.parametrize("name", EVERY_LEARNER)
 def test_without_any_feedback_nothing_is_learned(name, rng):
-    """All delays K or more, also beyond any machine integer's half: every policy is the first one."""
-    mdp, losses = random_model(rng, 2, 2, 2), rng.random((2, 2, 2))
+    """All delays K or more, also beyond any machine integer's half: every policy is the first one, with exceptions."""
+    sizes = sizes_for(name, 2, 2, 2)
+    mdp, losses = random_model(rng, *sizes), rng.random(sizes)
     for delays in (6, [6, 5, 4, 3, 2, 1], [10**9] * 6, [2**62] * 6):
         result = simulate(Environment(mdp, losses, delays), make(name), 6, 2, 0, checkpoints=range(1, 7))
         assert result.lost_feedback == 6
-        np.testing.assert_allclose(np.diff(result.expected_loss, axis=0), result.expected_loss[:1].repeat(5, 0))
+        if name not in MOVING:
+            np.testing.assert_allclose(np.diff(result.expected_loss, axis=0), result.expected_loss[:1].repeat(5, 0))
         assert result.max_delay <= 6
 
 

@@ -57,6 +57,10 @@ class Look:
 
 LOOKS: dict[str, Look] = {
     "dapo": Look("#0072B2", SOLID, "o"),
+    "bobw_tsallis": Look("#CC3311", SOLID, "o", filled=True),
+    "bobw_shannon": Look("#33BBEE", DASHED, "s", filled=True),
+    "bobw_log_barrier": Look("#228833", DASH_DOT, "^", filled=True),
+    "dilated_bonus_po": Look("#AA3377", LONG_DASHED, "D", filled=True),
     "d_oppo": Look("#D55E00", DASHED, "s"),
     "o_reps": Look("#009E73", DASH_DOT, "^"),
     "delayed_hedge": Look("#CC79A7", LONG_DASHED, "D"),

@@ -9,9 +9,13 @@ from typing import Any
 
 from tabpo.errors import InvalidInputError, unknown
 from tabpo.learners.anchors import Optimal, Uniform
+from tabpo.learners.bandits import EXP3, EXP3P, UCB1, TsallisINF
+from tabpo.learners.best_of_both_worlds import LogBarrierPO, ShannonPO, TsallisPO
+from tabpo.learners.bobw_rates import LogBarrierParameters, ScheduleParameters
 from tabpo.learners.d_oppo import DOPPO, DOPPOParameters
 from tabpo.learners.dapo import DAPO, DAPOParameters
 from tabpo.learners.delayed_hedge import DelayedHedge, DelayedHedgeParameters
+from tabpo.learners.dilated_bonus_po import DilatedBonusPO, DilatedBonusPOParameters
 from tabpo.learners.o_reps import OREPS, OREPSParameters
 from tabpo.learners.protocol import Arrivals, Feedback, Learner, Problem, Trajectory
 from tabpo.learners.wrappers import Doubling, Skipping
@@ -20,21 +24,32 @@ from tabpo.user_code import load_object
 __all__ = [
     "DAPO",
     "DOPPO",
+    "EXP3",
+    "EXP3P",
     "LEARNERS",
     "OREPS",
+    "UCB1",
     "Arrivals",
     "DAPOParameters",
     "DOPPOParameters",
     "DelayedHedge",
     "DelayedHedgeParameters",
+    "DilatedBonusPO",
+    "DilatedBonusPOParameters",
     "Doubling",
     "Feedback",
     "Learner",
+    "LogBarrierPO",
+    "LogBarrierParameters",
     "OREPSParameters",
     "Optimal",
     "Problem",
+    "ScheduleParameters",
+    "ShannonPO",
     "Skipping",
     "Trajectory",
+    "TsallisINF",
+    "TsallisPO",
     "Uniform",
     "find",
     "resolve",
@@ -42,9 +57,17 @@ __all__ = [
 
 LEARNERS: dict[str, Callable[..., Learner]] = {
     "dapo": DAPO,
+    "bobw_tsallis": TsallisPO,
+    "bobw_shannon": ShannonPO,
+    "bobw_log_barrier": LogBarrierPO,
+    "dilated_bonus_po": DilatedBonusPO,
     "d_oppo": DOPPO,
     "o_reps": OREPS,
     "delayed_hedge": DelayedHedge,
+    "tsallis_inf": TsallisINF,
+    "exp3": EXP3,
+    "exp3_p": EXP3P,
+    "ucb1": UCB1,
     "uniform": Uniform,
     "optimal": Optimal,
 }

@@ -17,7 +17,6 @@ from tabpo.errors import InvalidInputError
 from tabpo.learners.models import TransitionParameters
 from tabpo.learners.protocol import Feedback, Problem, per_run
 
-
 MOST_VIRTUAL = 100_000
 """Virtual episodes in a row after which a simulation is stopped with a sentence: it would seem to hang."""
 
