@@ -253,6 +253,10 @@ def test_built_in_learners_differ_in_colour_and_without_it():
     looks = list(LOOKS.values())
     assert len({look.colour for look in looks}) == len(looks)
     assert len({(str(look.line), look.marker, look.filled) for look in looks}) == len(looks)
+    every = (*looks, *ABLATIONS.values(), *SPARE)
+    assert len({look.colour for look in every}) == len(every)
+    dapo = [LOOKS["dapo"], *ABLATIONS.values()]
+    assert len({str(look.line) for look in dapo}) == len({look.marker for look in dapo}) == len(dapo)
 
 
 def as_seen(colour, matrix):
