@@ -135,10 +135,11 @@ def dapo_term(
         for h, s, a in np.ndindex(H, S, A):
             if adapt:
                 ratio[h, s, a] = pi[h, s, a] / max(pi[h, s, a], sigma[h, s, a])
-            weight = 3 * gamma * H * bonus_scale
+            weight = 3 * gamma * H
             if width:
-                weight += H * bias_scale * pi[h, s, a] * (upper[h, s] - lower[h, s])
-            bonus[h, s, :] += sigma[h, s, a] * ratio[h, s, a] * weight / (bound[h, s] * pi[h, s, a] + gamma)
+                weight += bias_scale * H * pi[h, s, a] * (upper[h, s] - lower[h, s])
+            share = sigma[h, s, a] * ratio[h, s, a] / (bound[h, s] * pi[h, s, a] + gamma)
+            bonus[h, s, :] += bonus_scale * share * weight
         backup = {"acting": sets, "arrival": now}[sets_of]
         gradient = -backup.q_values(bonus, pi, 1, dilation)
         for h, (s, a) in enumerate(zip(j["states"], j["actions"], strict=True)):

@@ -37,7 +37,7 @@ class DAPOParameters(TransitionParameters):
     exploration : float or (R,), at least 0
         gamma, the implicit exploration; also the weight of the bonus.
     bonus_scale : float or (R,), at least 0
-        Multiplies the part ``3 gamma H`` of the bonus; ``bias_scale`` multiplies the part of the occupancy bounds.
+        Multiplies the bonus, all of it; ``bias_scale`` multiplies the part ``H pi^j (u^j - l^j)`` once more.
     step_scale : float, positive
         Multiplies the step size of the tuning.
     adapt : bool
@@ -118,7 +118,7 @@ class DAPO:
         may_vanish = self.parameters.transitions == "unknown" and not np.all(self.parameters.width_scale)
         per_run("exploration in the estimator", self.estimator_exploration, problem, positive=may_vanish)
         self.bonus_weight = 3.0 * self.exploration * H * self.bonus_scale  # 3 gamma H
-        self.width_weight = H * per_run("bias_scale", self.parameters.bias_scale, problem)
+        self.width_weight = H * self.bonus_scale * per_run("bias_scale", self.parameters.bias_scale, problem)
         self.dilation = 1.0 / H if self.parameters.dilation else 0.0
         self.log_weights = problem.xp.zeros((H, S, A, problem.n_runs))
         self.policy = problem.xp.full((H, S, A, problem.n_runs), 1.0 / A)  # pi^1 is uniform

@@ -22,8 +22,6 @@ class DilatedBonusPOParameters(DAPOParameters):
     tuning : "theory" or "practical"
         theory: ``step_size = min{1 / (24 H^3), 1 / (H sqrt(S A K))}``, ``exploration = 2 step_size H``,
         ``bonus_scale = 1`` (section 8c of the specification; H S states in layers). practical: as DAPO's.
-    bonus_scale : float or (R,), at least 0
-        Multiplies ``3 gamma H``, or all of the bonus if the transitions are known.
     adapt : bool
         False: the algorithm knows of no delays, and treats feedback that comes late like fresh one.
     dilation : bool
