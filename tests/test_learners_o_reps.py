@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 
 from tabpo import Environment, InvalidInputError, TabularMDP, planning, simulate
 from tabpo.learners import OREPS, Feedback, Problem
-from tabpo.learners.o_reps import OccupancyProjection
+from tabpo.learners.occupancy_projections import OccupancyProjection
 from tabpo.learners.protocol import Arrivals
 from tests.conftest import random_policy
 from tests.enumeration import all_trajectories, probabilities
@@ -218,7 +218,6 @@ def test_estimator_mean_by_enumeration(rng):
     current = np.exp(learner.log_occupancy)
     tilts = []
     learner.projection = lambda tilted: tilts.append(tilted) or tilted
-    learner.projection.reachable = np.ones((H, S), dtype=bool)
     acting = np.repeat(random_policy(rng, H, S, A, 1), n, -1)
     mu, losses = planning.state_occupancy(transitions, initial, acting), rng.random((H, S, A))
     observed = losses[np.arange(H)[:, None], states, actions]
