@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from tabpo import kernels
 from tabpo.arrays import Array, floating, namespace, with_run_axis
 from tabpo.errors import InvalidInputError
@@ -118,13 +120,14 @@ def best_response(transitions: Any, losses: Array) -> tuple[Array, Array]:
     xp = namespace(losses)
     by_run = with_run_axis(losses, 4)
     n_steps, n_states, n_actions, n_runs = by_run.shape
-    dense = transitions.dense if isinstance(transitions, Transitions) else floating(transitions)
+    model = transitions if isinstance(transitions, Transitions) else floating(transitions)
+    if isinstance(model, np.ndarray) and kernels.backend() != "numpy":
+        model = kernels.prepare(model)  # once for all steps
     actions = xp.arange(n_actions, device=getattr(losses, "device", None))[None, :, None]
     values = [xp.zeros((n_states, n_runs), dtype=losses.dtype, device=getattr(losses, "device", None))]
     policy = []
     for h in reversed(range(n_steps)):
-        step = xp.reshape(dense[h, ...], (n_states * n_actions, n_states))
-        q = by_run[h, ...] + xp.reshape(xp.matmul(step, values[-1]), (n_states, n_actions, n_runs))
+        q = by_run[h, ...] + kernels.backup(model, values[-1], h)
         policy.append(xp.astype(actions == xp.argmin(q, axis=1, keepdims=True), losses.dtype))
         values.append(xp.min(q, axis=1))
     best, best_values = xp.stack(policy[::-1]), xp.stack(values[::-1])
@@ -163,8 +166,7 @@ def best_in_hindsight(transitions: Any, initial: Array, total_losses: Array) -> 
 
 def uniform_policy(n_steps: int, n_states: int, n_actions: int, xp: Any = None) -> Array:
     """Return the policy (H, S, A) that plays every action with probability 1/A."""
-    if xp is None:
-        import numpy as xp
+    xp = np if xp is None else xp
     return xp.full((n_steps, n_states, n_actions), 1.0 / n_actions, dtype=xp.float64)
 
 

@@ -387,25 +387,13 @@ def _comparators(mdp: TabularMDP, totals: Sequence[Floats]) -> tuple[Floats, Flo
     ``totals`` are the losses summed until each of C checkpoints, (H, S, A, R), or (H, S, A, 1) if all runs share them.
     """
     transitions = kernels.prepare(mdp.transitions)
-    steps = [kernels.SharedMatrix(step.reshape(-1, mdp.n_states)) for step in mdp.transitions]
     own = []
     for total in totals:
-        best = _best_in_hindsight(steps, total)
+        best, _ = planning.best_response(transitions, total)
         occupancy = kernels.state_occupancy(transitions, mdp.initial, best)
         own.append(kernels.expected_loss(occupancy, best, total))
     final = [kernels.expected_loss(occupancy, best, total) for total in totals]
     return np.stack(own), np.stack(final)
-
-
-def _best_in_hindsight(steps: Sequence[kernels.SharedMatrix], total: Floats) -> Floats:
-    """Return the policies of :func:`tabpo.planning.best_in_hindsight` by products that are the same for any R."""
-    n_steps, n_states, n_actions, n_runs = total.shape
-    policy, values = np.empty_like(total), np.zeros((n_states, n_runs))
-    for h in reversed(range(n_steps)):
-        q = total[h] + kernels.product(steps[h], values).reshape(n_states, n_actions, n_runs)
-        policy[h] = np.arange(n_actions)[:, None] == q.argmin(axis=1)[:, None, :]
-        values = q.min(axis=1)
-    return policy
 
 
 def _numpy(array: Array) -> Floats:

@@ -33,6 +33,7 @@ def arguments(name: str, rng: np.random.Generator, H: int, S: int, A: int, R: in
         "exponential_weights": (np.log(acting), rng.normal(size=(H, S, A, R)) * 30, rates),
         "state_occupancy": (model, initial, acting),
         "next_occupancy": (model, occupancy[0], acting, 0),
+        "backup": (model, occupancy[0], 0),
         "expected_loss": (occupancy, acting, losses[..., None]),
         "q_values": (model, occupancy[:, :, None, :], acting, 1 / H),
         "sample_trajectories": (model.table, kernels.inverse_cdf_table(initial), acting, uniforms),

@@ -1,14 +1,18 @@
 """The operations that the time goes into, one function each.
 
-Each has a plain version that reads like its formula (:mod:`tabpo.kernels.plain`, array-API code: it is also what runs
-on CuPy arrays) and a version compiled by Numba for the CPU (:mod:`tabpo.kernels.compiled`); those of the regularised
-leaders are in :mod:`tabpo.kernels.plain_leaders` and :mod:`tabpo.kernels.leaders`, what their learners need beside them in
-:mod:`tabpo.kernels.plain_ftrl` and :mod:`tabpo.kernels.ftrl`, those of confidence sets in
-:mod:`tabpo.kernels.plain_boxes` and :mod:`tabpo.kernels.compiled_boxes`. The arrays handed over
-choose: NumPy arrays run the compiled version, everything else the plain one. The environment variable
-``TABPO_KERNELS`` (``numba``, ``numpy`` or ``cupy``) or :func:`using` says otherwise: ``numpy`` runs NumPy arrays
-through the plain version, ``cupy`` puts the runs of a simulation on the GPU. A kernel is a function of its arguments;
-random numbers are drawn outside.
+Each has a plain version that reads like its formula (array-API code: it is also what runs on CuPy arrays) and a version
+compiled by Numba for the CPU. They are in pairs of modules:
+
+- :mod:`~tabpo.kernels.plain` and :mod:`~tabpo.kernels.compiled`, those of an episode with known transitions;
+- :mod:`~tabpo.kernels.plain_leaders` and :mod:`~tabpo.kernels.leaders`, the regularised leaders;
+- :mod:`~tabpo.kernels.plain_ftrl` and :mod:`~tabpo.kernels.ftrl`, what learners need beside the leaders;
+- :mod:`~tabpo.kernels.plain_boxes` and :mod:`~tabpo.kernels.compiled_boxes`, confidence sets;
+- :mod:`~tabpo.kernels.plain_models` and :mod:`~tabpo.kernels.compiled_models`, empirical models.
+
+The arrays handed over choose: NumPy arrays run the compiled version, everything else the plain one. The environment
+variable ``TABPO_KERNELS`` (``numba``, ``numpy`` or ``cupy``) or :func:`using` says otherwise: ``numpy`` runs NumPy
+arrays through the plain version, ``cupy`` puts the runs of a simulation on the GPU. A kernel is a function of its
+arguments; random numbers are drawn outside.
 
 With the compiled version a run's numbers do not depend, bit for bit, on the runs beside it. The plain version calls the
 array library's matrix product, which gives no such promise.
@@ -27,7 +31,7 @@ import numpy as np
 
 from tabpo.arrays import library
 from tabpo.errors import InvalidInputError
-from tabpo.kernels import plain, plain_boxes, plain_ftrl, plain_leaders
+from tabpo.kernels import plain, plain_boxes, plain_ftrl, plain_leaders, plain_models
 from tabpo.kernels.boxes import Boxes, PackedBoxes
 from tabpo.kernels.transitions import SharedMatrix, Transitions, inverse_cdf_table
 
@@ -35,6 +39,7 @@ __all__ = [
     "BOX_KERNELS",
     "FTRL_KERNELS",
     "KERNELS",
+    "MODEL_KERNELS",
     "Boxes",
     "PackedBoxes",
     "SharedMatrix",
@@ -46,7 +51,10 @@ __all__ = [
     "at_states",
     "at_trajectory",
     "backend",
+    "backup",
     "count_trajectory",
+    "empirical_mean",
+    "empirical_variance",
     "expected_loss",
     "exploration_bonus",
     "exponential_weights",
@@ -57,6 +65,7 @@ __all__ = [
     "inverse_cdf_table",
     "largest_step",
     "leader_entropy",
+    "least_mean",
     "log_barrier_leader",
     "next_occupancy",
     "occupancy_bounds",
@@ -79,6 +88,7 @@ KERNELS = (
     "exponential_weights",
     "state_occupancy",
     "next_occupancy",
+    "backup",
     "expected_loss",
     "q_values",
     "sample_trajectories",
@@ -110,6 +120,9 @@ BOX_KERNELS = (
     "refresh_boxes",
 )
 """Those of confidence sets."""
+
+MODEL_KERNELS = ("empirical_mean", "empirical_variance", "least_mean")
+"""Those of empirical models."""
 
 _BACKENDS = ("numba", "numpy", "cupy")
 
@@ -206,6 +219,7 @@ def _kernel(name: str, formulas: Any = plain, compiled: str = "compiled") -> Cal
 exponential_weights = _kernel("exponential_weights")
 state_occupancy = _kernel("state_occupancy")
 next_occupancy = _kernel("next_occupancy")
+backup = _kernel("backup")
 expected_loss = _kernel("expected_loss")
 q_values = _kernel("q_values")
 sample_trajectories = _kernel("sample_trajectories")
@@ -231,6 +245,9 @@ extreme_expectations = _kernel("extreme_expectations", plain_boxes, "compiled_bo
 extended_q_values = _kernel("extended_q_values", plain_boxes, "compiled_boxes")
 count_trajectory = _kernel("count_trajectory", plain_boxes, "compiled_boxes")
 refresh_boxes = _kernel("refresh_boxes", plain_boxes, "compiled_boxes")
+empirical_mean = _kernel("empirical_mean", plain_models, "compiled_models")
+empirical_variance = _kernel("empirical_variance", plain_models, "compiled_models")
+least_mean = _kernel("least_mean", plain_models, "compiled_models")
 
 
 class _DenseTables:
@@ -257,3 +274,4 @@ def warm_up() -> None:
         _compiled("leaders")
         _compiled("ftrl")
         _compiled("compiled_boxes")
+        _compiled("compiled_models")

@@ -242,6 +242,14 @@ def state_occupancy(transitions: Transitions, initial: Any, policy: Any) -> Any:
     return occupancy
 
 
+def backup(transitions: Transitions, values: Any, h: int) -> Any:
+    """See :func:`tabpo.kernels.plain.backup`."""
+    n_states, n_runs = values.shape
+    out = np.empty((n_states * transitions.n_actions, n_runs))
+    _step_product(*transitions.backward.arrays, h, values, out)
+    return out.reshape(n_states, transitions.n_actions, n_runs)
+
+
 @compiled(IN3, IN4, IN4, OUT1)
 def _expected_loss(occupancy: Any, policy: Any, losses: Any, total: Any) -> None:
     n_steps, n_states, n_actions, n_runs = policy.shape

@@ -70,6 +70,22 @@ def next_occupancy(transitions: Array, occupancy: Array, policy: Array, h: int) 
     return xp.matmul(xp.permute_dims(step, (1, 0)), pairs)
 
 
+def backup(transitions: Array, values: Array, h: int) -> Array:
+    """Return the expectation of the next state's value, ``sum_s' p_h(s'|s,a) values(s')``, (S, A, R).
+
+    Parameters
+    ----------
+    transitions : (H, S, A, S)
+    values : (S, R)
+        Of the states at step h + 1.
+    h : int
+    """
+    xp = namespace(values)
+    _, n_states, n_actions, _ = transitions.shape
+    step = xp.reshape(transitions[h, ...], (n_states * n_actions, n_states))
+    return xp.reshape(xp.matmul(step, values), (n_states, n_actions, values.shape[1]))
+
+
 def expected_loss(occupancy: Array, policy: Array, losses: Array) -> Array:
     """Return ``sum_{h,s,a} mu_h(s) policy_h(a|s) losses_h(s,a)`` of each run, shape (R,).
 
@@ -104,13 +120,11 @@ def q_values(transitions: Array, losses: Array, policy: Array, dilation: float =
     values : (H + 1, S, R)
     """
     xp = namespace(policy)
-    n_steps, n_states, n_actions, n_runs = policy.shape
+    n_steps, n_states, _, n_runs = policy.shape
     values = [xp.zeros((n_states, n_runs), dtype=policy.dtype, device=getattr(policy, "device", None))]
     q = []
     for h in reversed(range(n_steps)):
-        step = xp.reshape(transitions[h, ...], (n_states * n_actions, n_states))
-        backup = xp.reshape(xp.matmul(step, values[-1]), (n_states, n_actions, n_runs))
-        q.append(losses[h, ...] + (1.0 + dilation) * backup)
+        q.append(losses[h, ...] + (1.0 + dilation) * backup(transitions, values[-1], h))
         values.append(xp.sum(policy[h, ...] * q[-1], axis=1))
     return xp.stack(q[::-1]), xp.stack(values[::-1])
 

@@ -14,7 +14,7 @@ from tabpo.sweep.components import SECTIONS
 from tabpo.sweep.config import ConfigError, Experiment
 from tabpo.sweep.grid import Part, expand, plain
 
-NUMERICS_VERSION = 1
+NUMERICS_VERSION = 2
 """Raised whenever the same settings give other numbers than before: stored cells then no longer count."""
 
 
