@@ -217,7 +217,7 @@ def _check_memory(world: RealisedEnvironment, n_runs: int, n_checkpoints: int) -
     most_pending = int(np.cumsum(change).max())
     H, S, A = world.mdp.shape
     _refuse(
-        most_pending * H * S * (A + 1) * n_runs * 8,
+        most_pending * H * S * (A + 3) * n_runs * 8,  # occupancies, and what learners note, beside the policies
         f"up to {most_pending} episodes wait for feedback at once, and the policies of {n_runs} runs for all of them",
     )
     if isinstance(world.losses, Adversary):
