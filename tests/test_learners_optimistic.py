@@ -84,6 +84,17 @@ def test_arrays_of_another_library(world, name):
     np.testing.assert_allclose(there.expected_loss, here.expected_loss, rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("make", [POMD, partial(POMD, losses="adversarial"), OPPO, UCBVI, UCRL2])
+def test_scales_per_run_are_those_of_runs_apart(world, make):
+    mdp, losses, delays = world
+    environment = Environment(mdp, losses[:40], delays[:40])
+    together = simulate(environment, partial(make, bonus_scale=[0.02, 0.1]), 40, 2, 4, runs=[3, 3])
+    for column, scale in enumerate((0.02, 0.1)):
+        alone = simulate(environment, partial(make, bonus_scale=scale), 40, 1, 4, runs=[3])
+        np.testing.assert_array_equal(alone.expected_loss[:, 0], together.expected_loss[:, column])
+        assert scale in alone.settings.values()
+
+
 def test_the_loops_tell_planted_errors(world):
     """Bonuses larger by a tenth: what is played moves by far more than the tolerance."""
     mdp, losses, delays = world
