@@ -33,8 +33,8 @@ def environment(rng, request):
     )
 
 
-MOVING = ("bobw_log_barrier", "ucb1")
-"""Learners that do not stand still without feedback: virtual episodes have bonuses, and arms are tried in turn."""
+MOVING = ("bobw_log_barrier", "uob_ftrl", "ucb1")
+"""Learners that move without feedback: virtual episodes have bonuses, trajectories show the transitions, arms are tried."""
 
 
 def sizes_for(name, H=2, S=3, A=2):

@@ -63,7 +63,13 @@ LOOKS: dict[str, Look] = {
     "dilated_bonus_po": Look("#AA3377", LONG_DASHED, "D", filled=True),
     "d_oppo": Look("#D55E00", DASHED, "s"),
     "o_reps": Look("#009E73", DASH_DOT, "^"),
+    "uob_reps": Look("#66CCAA", LONG_DASHED, "v", filled=True),
+    "uob_ftrl": Look("#225555", DASH_DOT_DOT, ">", filled=True),
     "delayed_hedge": Look("#CC79A7", LONG_DASHED, "D"),
+    "pomd": Look("#DDAA33", DASHED, "p", filled=True),
+    "oppo": Look("#775500", DASH_DOT, "h", filled=True),
+    "ucbvi": Look("#555555", SOLID, "d", filled=True),
+    "ucrl2": Look("#AAAAAA", DASHED, "P", filled=True),
     "uniform": Look("#767676", DOTTED, "x"),
     "optimal": Look("#000000", DASH_DOT_DOT, "*"),
 }

@@ -17,7 +17,13 @@ from tabpo.learners.dapo import DAPO, DAPOParameters
 from tabpo.learners.delayed_hedge import DelayedHedge, DelayedHedgeParameters
 from tabpo.learners.dilated_bonus_po import DilatedBonusPO, DilatedBonusPOParameters
 from tabpo.learners.o_reps import OREPS, OREPSParameters
+from tabpo.learners.oppo import OPPO, OPPOParameters
+from tabpo.learners.pomd import POMD, POMDParameters
 from tabpo.learners.protocol import Arrivals, Feedback, Learner, Problem, Trajectory
+from tabpo.learners.ucbvi import UCBVI, UCBVIParameters
+from tabpo.learners.ucrl2 import UCRL2
+from tabpo.learners.uob_ftrl import UOBFTRL, UOBFTRLParameters
+from tabpo.learners.uob_reps import UOBREPS, UOBREPSParameters
 from tabpo.learners.wrappers import Doubling, Skipping
 from tabpo.user_code import load_object
 
@@ -27,8 +33,14 @@ __all__ = [
     "EXP3",
     "EXP3P",
     "LEARNERS",
+    "OPPO",
     "OREPS",
+    "POMD",
     "UCB1",
+    "UCBVI",
+    "UCRL2",
+    "UOBFTRL",
+    "UOBREPS",
     "Arrivals",
     "DAPOParameters",
     "DOPPOParameters",
@@ -41,8 +53,10 @@ __all__ = [
     "Learner",
     "LogBarrierPO",
     "LogBarrierParameters",
+    "OPPOParameters",
     "OREPSParameters",
     "Optimal",
+    "POMDParameters",
     "Problem",
     "ScheduleParameters",
     "ShannonPO",
@@ -50,6 +64,9 @@ __all__ = [
     "Trajectory",
     "TsallisINF",
     "TsallisPO",
+    "UCBVIParameters",
+    "UOBFTRLParameters",
+    "UOBREPSParameters",
     "Uniform",
     "find",
     "resolve",
@@ -63,7 +80,13 @@ LEARNERS: dict[str, Callable[..., Learner]] = {
     "dilated_bonus_po": DilatedBonusPO,
     "d_oppo": DOPPO,
     "o_reps": OREPS,
+    "uob_reps": UOBREPS,
+    "uob_ftrl": UOBFTRL,
     "delayed_hedge": DelayedHedge,
+    "pomd": POMD,
+    "oppo": OPPO,
+    "ucbvi": UCBVI,
+    "ucrl2": UCRL2,
     "tsallis_inf": TsallisINF,
     "exp3": EXP3,
     "exp3_p": EXP3P,
