@@ -243,7 +243,7 @@ def test_leader_is_feasible_and_stationary(sizes, branching, root_weight, barrie
 
 @pytest.mark.parametrize(("root_weight", "barrier_weight"), [(3.0, 0.0), (3.0, 2.0), (1.0, 100.0)])
 def test_leader_against_a_general_solver(root_weight, barrier_weight):
-    H, S, A = 3, 3, 2
+    H, S, A = 2, 3, 2
     transitions, initial, rng = model(5, H, S, A)
     losses = 4 * rng.normal(size=(H, S, A))
     q, _ = RegularisedLeader(transitions, initial)(losses, root_weight, barrier_weight, np.zeros((H, S)))

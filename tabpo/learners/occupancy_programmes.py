@@ -21,10 +21,11 @@ Booleans = NDArray[np.bool_]
 
 TOLERANCE = 1e-10
 """Largest imbalance of flow of a solution; the measures have total mass 1 at every step."""
+FIRST_RADIUS = 100.0
 LARGEST_RADIUS = 1e4
-"""Largest trust radius: duals are constant in some directions, where nothing but the damping keeps steps finite."""
-
+"""Duals are constant in some directions, where nothing but the damping keeps steps finite."""
 MOST_STEPS = 50
+"""Of Newton's method from one start; three or four are usual from the previous episode's solution."""
 SMALLEST_POWER = 2.0**-16
 ROUNDING = 1e-13
 """Changes of a dual's value below this share of it say nothing."""
@@ -92,12 +93,13 @@ def _newton(dual: Callable[[Floats], Point | None], v: Floats, relative: bool) -
     """Minimise a dual from multipliers in its domain by Newton's method within a trust radius.
 
     The damping ``|gradient| / radius`` makes steps no longer than the radius, which grows and shrinks with success; it
-    vanishes with the gradient, so that convergence is quadratic in the end.
+    vanishes with the gradient, so that convergence is quadratic in the end. Lengths are relative to the curvature, or
+    absolute.
     """
     here = dual(v)
     if here is None:
         raise TabpoError("a dual must be started within its domain")
-    radius, residual = 1.0, _largest(here.imbalance)
+    radius, residual = FIRST_RADIUS, _largest(here.imbalance)
     hessian = None
     for _ in range(MOST_STEPS):
         if residual <= TOLERANCE:

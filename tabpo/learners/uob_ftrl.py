@@ -112,7 +112,7 @@ class UOBFTRL:
         if isinstance(self.model, LearnedTransitions):
             refreshed, begun = observe(self.model, arrivals)
             self._refresh(self.model.sets, refreshed)
-            for sums in (self.losses, self.multipliers, self.arrived):
+            for sums in (self.losses, self.arrived):
                 sums[begun] = 0.0
             moved = moved or refreshed
         self._lead(moved)
