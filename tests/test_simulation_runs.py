@@ -34,7 +34,7 @@ def environment(rng, request):
 
 
 MOVING = ("bobw_log_barrier", "uob_ftrl", "ucb1")
-"""Learners that move without feedback: virtual episodes have bonuses, trajectories show the transitions, arms are tried."""
+"""Learners that move without feedback: by virtual episodes, by the trajectories seen, by trying the arms in turn."""
 
 
 def sizes_for(name, H=2, S=3, A=2):
