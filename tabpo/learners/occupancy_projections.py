@@ -211,5 +211,6 @@ def conditional_policy(log_occupancy: Floats) -> Floats:
     """Return ``pi(a|s) = q(s,a) / sum_a q(s,a)`` for ln q (H, S, A, R); uniform where q is 0, at unreachable states."""
     exponents = np.where(log_occupancy > -np.inf, log_occupancy, 0.0)
     weights = np.exp(exponents - exponents.max(axis=2, keepdims=True))
-    policy: Floats = weights / weights.sum(axis=2, keepdims=True)
+    # A cumulative sum adds in order however many runs there are; a sum may not.
+    policy: Floats = weights / np.cumsum(weights, axis=2)[:, :, -1:]
     return policy

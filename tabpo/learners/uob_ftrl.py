@@ -83,10 +83,12 @@ class UOBFTRL:
         self.losses, self.occupancy, self.bonus = np.zeros(shape), np.zeros(shape), np.zeros(shape)
         self.multipliers = np.zeros(shape[:3])
         self.arrived = np.zeros(problem.n_runs)  # t - t_i
-        self.leaders = [RegularisedLeader(problem.mdp.transitions, self.initial)] * problem.n_runs
+        self.leaders: dict[int, RegularisedLeader] = {}
         everyone = range(problem.n_runs)
         if isinstance(self.model, LearnedTransitions):
             self._refresh(self.model.sets, everyone)
+        else:
+            self.leaders = dict.fromkeys(everyone, RegularisedLeader(problem.mdp.transitions, self.initial))
         self._lead(everyone)
 
     def act(self, k: int) -> Floats:
@@ -127,10 +129,9 @@ class UOBFTRL:
             centre, counts.visits, constants.root, constants.linear, constants.offset, sets.log_term, sets.width_scale
         )
         H = len(centre)
-        bonus = self.bias_scale * H * np.minimum(1.0, radius.sum(axis=3))
-        bonus[-1] = 0.0
         for r in runs:
-            self.bonus[r] = bonus[..., r]
+            width = np.ascontiguousarray(radius[:-1, ..., r]).sum(axis=-1)
+            self.bonus[r, :-1] = self.bias_scale[r] * H * np.minimum(1.0, width)
             self.leaders[r] = RegularisedLeader(np.ascontiguousarray(centre[..., r]), self.initial)
 
     def _lead(self, runs: Sequence[int]) -> None:
