@@ -6,9 +6,11 @@
 A report says whether the claim held, how tight it is and which instance was the worst.
 """
 
-from tabpo.theory import bounds, dapo, lemmas, process
+from tabpo.theory import bobw, bounds, dapo, lemmas, process
 from tabpo.theory.claims import Claim, ClaimReport, check
 
-CLAIMS: dict[str, Claim] = {claim.name: claim for claim in (*dapo.CLAIMS, *lemmas.CLAIMS, *process.CLAIMS)}
+CLAIMS: dict[str, Claim] = {
+    claim.name: claim for claim in (*dapo.CLAIMS, *lemmas.CLAIMS, *process.CLAIMS, *bobw.CLAIMS)
+}
 
 __all__ = ["CLAIMS", "Claim", "ClaimReport", "bounds", "check"]

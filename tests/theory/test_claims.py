@@ -146,7 +146,8 @@ def test_planted_errors_are_found(error):
 
 
 def test_every_claim_has_a_planted_error():
-    assert {name for name, _ in PLANTED.values()} == set(CLAIMS)
+    """Those of best of both worlds have theirs in test_bobw_claims.py."""
+    assert {name for name, _ in PLANTED.values()} == {name for name in CLAIMS if not name.startswith("bobw_")}
 
 
 def test_claims_say_where_they_stand():
