@@ -77,6 +77,16 @@ def test_a_run_depends_on_its_seed_and_index_only(name, environment):
     assert len({tuple(path) for path in paths}) == len(paths)
 
 
+@pytest.mark.parametrize("name", [name for name in EVERY_LEARNER if name != "delayed_hedge"])
+def test_a_run_is_the_same_alone_with_many_states_and_actions(name, rng):
+    """Sums of eight terms and more are where array libraries change their order with the array's layout."""
+    H, S, A = sizes_for(name, 2, 9, 9)
+    environment = Environment(random_model(rng, H, S, A), ArrayLosses(rng.random((12, H, S, A))), [0, 3, 1] * 4)
+    together = simulate(environment, make(name), 12, 3, 7)
+    alone = simulate(environment, make(name), 12, 1, 7, runs=[2])
+    np.testing.assert_array_equal(numbers(alone, 0), numbers(together, 2))
+
+
 @pytest.mark.parametrize("name", EVERY_LEARNER)
 def test_checkpoints_are_only_looked_at(name, environment):
     every = simulate(environment, make(name), K, 3, 7, checkpoints=range(1, K + 1))
