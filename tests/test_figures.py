@@ -241,6 +241,54 @@ def test_settings_of_delays_and_lengths_make_an_axis_and_no_panels():
     assert table["slope"].to_numpy() == pytest.approx([0.5])
 
 
+def test_regret_over_the_root_is_divided_by_the_root():
+    one = curve()
+    figure = figures.regret([one], metric="regret_per_root")
+    expected = (one.values / EPISODES[:, None] ** 0.5).mean(1)
+    np.testing.assert_allclose(drawn(figure, LOOKS["dapo"].colour).get_ydata(), expected)
+    table = figures.final_table(Stored([one]), metric="regret_per_root")
+    assert table["mean"][0] == pytest.approx(expected[-1])
+    assert r"$\surd$t" in figures.render(table, "latex", metric="regret_per_root")
+
+
+def test_an_axis_can_end_below_the_highest_curve_and_the_legend_says_so():
+    curves = [curve(), curve("uniform", exponent=1)]
+    figure = figures.regret(curves, highest=100)
+    assert figure.axes[0].get_ylim()[1] == 100
+    highest = curves[1].values[-1].mean()
+    assert f"uniform: leaves the axis, up to {highest:.4g}." in figure.caption
+    assert "dapo: leaves" not in figure.caption
+
+
+# Mosaics
+
+
+def tiles():
+    """One panel over the episodes, and one against a setting."""
+    dapo = curve("DAPO", kind="dapo")
+    steps = [one for one in tuned() if one.learner.startswith("DAPO")]
+    return [
+        figures.Panel("Growth", [dapo, curve("d_oppo", exponent=0.9)], log_x=True, highest=50),
+        figures.Panel("Root", [dapo, curve("d_oppo")], metric="regret_per_root", first_episode=100),
+        figures.Panel("Step size", steps, "step_size", log_x=True),
+    ]
+
+
+def test_panels_of_a_mosaic_have_axes_of_their_own_and_one_legend():
+    figure = figures.mosaic(tiles(), columns=2)
+    growth, root, step_size = figure.axes
+    assert [axes.get_title() for axes in figure.axes] == ["(a) Growth", "(b) Root", "(c) Step size"]
+    assert (growth.get_xscale(), root.get_xscale(), step_size.get_xscale()) == ("log", "linear", "log")
+    assert growth.get_ylim()[1] == 50
+    assert root.lines[0].get_xdata().min() >= 100
+    np.testing.assert_allclose(root.lines[0].get_ydata(), (curve().values / EPISODES[:, None] ** 0.5).mean(1)[-9:])
+    assert ["DAPO", "d_oppo"] in [[text.get_text() for text in one.get_texts()] for one in figure.legends]
+    for axes in figure.axes:  # a learner's look is the same everywhere
+        assert LOOKS["dapo"].colour in [line.get_color() for line in axes.lines]
+    assert "(a) d_oppo: leaves the axis" in figure.caption
+    assert "bands and bars: 95% pointwise t interval" in figure.caption
+
+
 def test_early_checkpoints_can_be_left_out():
     figure = figures.regret([curve()], scale="log", first_episode=100)
     assert drawn(figure, LOOKS["dapo"].colour).get_xdata().min() >= 100
@@ -255,7 +303,7 @@ def test_built_in_learners_differ_in_colour_and_without_it():
     assert len({(str(look.line), look.marker, look.filled) for look in looks}) == len(looks)
     every = (*looks, *ABLATIONS.values(), *SPARE)
     assert len({look.colour for look in every}) == len(every)
-    dapo = [LOOKS["dapo"], *ABLATIONS.values()]
+    dapo = [LOOKS["dapo"], *(look for (learner, _, _), look in ABLATIONS.items() if learner == "dapo")]
     assert len({str(look.line) for look in dapo}) == len({look.marker for look in dapo}) == len(dapo)
 
 
@@ -355,6 +403,7 @@ ALL_FIGURES = {
     "symlog": lambda: figures.regret(sweep(delays=(10.0,)), scale="symlog", width="two-column"),
     "per-episode": lambda: figures.per_episode_regret(sweep(), scale="log"),
     "delay": lambda: figures.regret_against_delay(sweep(mdps=("Grid", "Chain"))),
+    "mosaic": lambda: figures.mosaic(tiles()),
     "delay in one panel": lambda: figures.regret_against_delay(sweep()),
     "setting": lambda: figures.regret_against_setting(tuned(), setting="step_size"),
     "setting by delays": lambda: figures.regret_against_setting(
@@ -532,6 +581,9 @@ def test_table_of_single_runs_has_no_interval():
         (lambda: figures.draw(tuned(), "setting"), "needs the option 'setting', such as"),
         (lambda: figures.structure(lazy_walk(), kind="tree"), "kind must be"),
         (lambda: figures.render(figures.final_table([curve()]), "html"), "unknown table format 'html'"),
+        (lambda: figures.regret([curve()], highest=10, scale="log"), "highest ends a linear axis"),
+        (lambda: figures.mosaic([]), "needs a panel"),
+        (lambda: figures.mosaic([figures.Panel("Both", sweep())]), "panel 'Both' has 2 curves of 'dapo'"),
         (lambda: figures.draw([curve()], "bars"), "unknown kind of figure 'bars'"),
         (lambda: figures.draw([curve()], "regret", scales="log"), "did you mean 'scale'"),
         (lambda: Curve("dapo", [1, 2], [[1.0]]), r"episodes \(C,\)"),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -15,19 +15,28 @@ from tabpo.figures.palette import Look, looks, without_values
 from tabpo.statistics import METHODS, interval, simultaneous_band
 
 Array = NDArray[np.float64]
-Metric = Literal["regret", "final_regret", "expected_loss", "sampled_loss"]
+Metric = Literal["regret", "regret_per_root", "final_regret", "expected_loss", "sampled_loss"]
 Band = Literal["t", "bootstrap", "percentile", "simultaneous", "none"]
 
 METRICS: dict[str, str] = {
     "regret": "Cumulative regret",
+    "regret_per_root": "Regret / √t",
     "final_regret": "Regret against the final comparator",
     "expected_loss": "Cumulative expected loss",
     "sampled_loss": "Cumulative sampled loss",
 }
 """What can be drawn, with the words for its axis; all in units of loss."""
 
+DERIVED: dict[str, tuple[str, Callable[[Array], Array]]] = {"regret_per_root": ("regret", np.sqrt)}
+"""Metrics that are another one over a function of the number of episodes: flat where that is how the other grows."""
+
 BANDS: dict[str, str] = {name: f"pointwise {words}" for name, words in METHODS.items()}
 BANDS |= {"simultaneous": "simultaneous bootstrap band", "none": "mean"}
+
+
+def metric_label(metric: str) -> str:
+    """Return what an axis calls a metric."""
+    return f"{METRICS[metric]} (loss units)".replace("√t", r"$\sqrt{t}$")
 
 
 class HasCurves(Protocol):
@@ -101,6 +110,8 @@ class Curve:
 def curves_of(source: HasCurves | Iterable[Curve], metric: str = "regret", **filters: Any) -> list[Curve]:
     """Return the curves of a sweep's results, or those given, as a list.
 
+    Curves that are given hold the regret, or what else the metric derives from.
+
     Raises
     ------
     InvalidInputError
@@ -108,14 +119,15 @@ def curves_of(source: HasCurves | Iterable[Curve], metric: str = "regret", **fil
     """
     if metric not in METRICS:
         raise unknown("metric", metric, METRICS)
+    stored, divisor = DERIVED.get(metric, (metric, np.ones_like))
     if hasattr(source, "curves"):
-        found = [_curve(*one) for one in source.curves(metric, **filters)]
+        found = [_curve(*one) for one in source.curves(stored, **filters)]
     else:
         found = [one for one in source if _passes(one, filters)]
     if not found:
         chosen = ", ".join(f"{name}={value!r}" for name, value in filters.items())
         raise InvalidInputError("there is no finished curve to draw" + (f" with {chosen}" if chosen else ""))
-    return found
+    return [replace(one, values=one.values / divisor(one.episodes)[:, None]) for one in found]
 
 
 def looks_of(source: Any, curves: Iterable[Curve], dropped: Sequence[str] = ()) -> dict[str, Look]:

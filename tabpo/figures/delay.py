@@ -10,7 +10,7 @@ import pandas as pd
 
 from tabpo.errors import InvalidInputError, unknown
 from tabpo.figures.canvas import PaperFigure, Width
-from tabpo.figures.curves import METRICS, Curve, Facet, HasCurves, curves_of, distinct, facets, looks_of
+from tabpo.figures.curves import METRICS, Curve, Facet, HasCurves, curves_of, distinct, facets, looks_of, metric_label
 from tabpo.figures.palette import Look
 from tabpo.figures.points import Points, Scales, points_figure, points_of
 from tabpo.statistics import Method
@@ -71,7 +71,7 @@ def regret_against_delay(
     when = moment(found)
     words = {
         "x": ABSCISSAS[abscissa],
-        "y": f"{METRICS[metric]} (loss units)",
+        "y": metric_label(metric),
         "zero": "total delay 0",
         "when": when,
         "caption": f"{METRICS[metric]} {when} against the delay",

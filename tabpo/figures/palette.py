@@ -80,6 +80,7 @@ ABLATIONS: dict[tuple[str, str, bool], Look] = {
     ("dapo", "bonus", False): Look("#882255", DASH_DOT, "P"),
     ("dapo", "implicit_exploration", False): Look("#117733", LONG_DASHED, "d"),
     ("dapo", "dilation", True): Look("#44AA99", DASH_DOT_DOT, ">"),
+    ("bobw_tsallis", "adapt", False): Look("#EF8A62", DASHED, "v", filled=True),
 }
 """The looks of a learner with one part switched off or on: (learner, parameter, value)."""
 

@@ -123,7 +123,7 @@ def points_figure(
         notes: list[str] = []
         smallest = []
         for inside, axes in zip(all_points, all_axes, strict=True):
-            lowest, said = _draw_panel(axes, inside, scales, words["zero"])
+            lowest, said = draw_points(axes, inside, scales, words["zero"])
             smallest.append(lowest)
             notes += said
         if scales.y == "log":
@@ -153,7 +153,7 @@ def _handles(all_points: Sequence[Sequence[Points]], scales: Scales) -> list[Art
     return handles
 
 
-def _draw_panel(axes: Axes, points: Sequence[Points], scales: Scales, zero: str) -> tuple[float, list[str]]:
+def draw_points(axes: Axes, points: Sequence[Points], scales: Scales, zero: str) -> tuple[float, list[str]]:
     """Draw a panel's points; return the lowest height to show and what the legend must say about the others."""
     found = [_bars(one, scales) for one in points]
     visible = [mean[one.x > 0] if scales.log_x and not one.is_level else mean for one, (mean, _, _) in

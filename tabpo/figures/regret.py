@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,7 @@ from tabpo.figures.curves import (
     distinct,
     facets,
     looks_of,
+    metric_label,
     note_handles,
 )
 from tabpo.figures.palette import Look
@@ -54,6 +55,7 @@ def regret(
     scale: Scale = "linear",
     log_episodes: bool | None = None,
     first_episode: int = 0,
+    highest: float | None = None,
     band: Band = "t",
     level: float = 0.95,
     slopes: Sequence[float] | None = None,
@@ -69,15 +71,19 @@ def regret(
     ----------
     results : Results or iterable of Curve
     metric : str
-        ``"regret"`` against each checkpoint's own best policy, ``"final_regret"`` against the best policy of
-        all episodes, ``"expected_loss"`` or ``"sampled_loss"``.
+        ``"regret"`` against each checkpoint's own best policy, ``"regret_per_root"``, the same over the root of the
+        number of episodes, ``"final_regret"`` against the best policy of all episodes, ``"expected_loss"`` or
+        ``"sampled_loss"``.
     scale : "linear", "log" or "symlog"
         Of the y axis. A log axis cannot show what is not positive: such points are left out, a band is cut at
         the axis, and the legend says so. ``"symlog"`` shows everything, linear about 0.
     log_episodes : bool, optional
-        Logarithmic x axis; default: where the y axis is not linear.
+        Logarithmic x axis; default: where the y axis is not linear. With a linear y axis, what grows like the
+        logarithm of the episodes is then a straight line.
     first_episode : int
         Checkpoints before it are left out: on a log axis, they are most of the width.
+    highest : float, above 0, optional
+        A linear y axis ends there, and the legend names the learners that leave it.
     band : "t", "bootstrap", "percentile", "simultaneous" or "none"
         Pointwise intervals, or the band that holds the whole mean curve; the legend names it.
     level : float in (0, 1)
@@ -97,9 +103,10 @@ def regret(
         If an option is unknown, nothing is left to draw, or there are more learners than a figure can tell
         apart.
     """
-    found = [_from(one, first_episode) for one in curves_of(results, metric, **filters)]
-    options = _Options(scale, scale != "linear" if log_episodes is None else log_episodes, band, level, slopes)
-    y = f"{METRICS[metric]} (loss units)"
+    found = [starting(one, first_episode) for one in curves_of(results, metric, **filters)]
+    log_x = scale != "linear" if log_episodes is None else log_episodes
+    options = CurveOptions(scale, log_x, band, level, USUAL_SLOPES if slopes is None else tuple(slopes), highest)
+    y = metric_label(metric)
     return _figure(results, found, options, y, METRICS[metric], (tuple(across), tuple(down)), share_y, width)
 
 
@@ -124,15 +131,16 @@ def per_episode_regret(
     Parameters and errors as in :func:`regret`; the reference slopes of a log-log figure are -1/2, -1/3 by
     default.
     """
-    found = [_per_episode(_from(one, first_episode)) for one in curves_of(results, metric, **filters)]
+    found = [_per_episode(starting(one, first_episode)) for one in curves_of(results, metric, **filters)]
     chosen = tuple(slopes) if slopes is not None else (-1 / 2, -1 / 3)
-    options = _Options(scale, log_episodes, band, level, chosen)
+    options = CurveOptions(scale, log_episodes, band, level, chosen)
     y = "Regret per episode $R_t/t$ (loss units)" if "regret" in metric else "Mean loss per episode (loss units)"
     name = f"{METRICS[metric]} per episode"
     return _figure(results, found, options, y, name, (tuple(across), tuple(down)), share_y, width)
 
 
-def _from(curve: Curve, first_episode: int) -> Curve:
+def starting(curve: Curve, first_episode: int) -> Curve:
+    """Return a curve from an episode on; raise an InvalidInputError if nothing is left."""
     kept = curve.episodes >= first_episode
     if not kept.any():
         raise InvalidInputError(
@@ -145,18 +153,36 @@ def _per_episode(curve: Curve) -> Curve:
     return replace(curve, values=curve.values / curve.episodes[:, None])
 
 
-class _Options:
-    """How curves are drawn."""
+@dataclass(frozen=True)
+class CurveOptions:
+    """How curves are drawn.
 
-    def __init__(self, scale: str, log_x: bool, band: str, level: float, slopes: Sequence[float] | None) -> None:
-        self.scale, self.log_x, self.band, self.level = scale, log_x, band, level
-        self.slopes = tuple(USUAL_SLOPES if slopes is None else slopes) if scale == "log" and log_x else ()
+    Attributes
+    ----------
+    scale, log_x, band, level, highest
+        As ``scale``, ``log_episodes``, ... of :func:`regret`.
+    slopes : tuple of float
+        Dashed reference slopes, on log-log axes only.
+    """
+
+    scale: str
+    log_x: bool
+    band: str
+    level: float
+    slopes: tuple[float, ...] = ()
+    highest: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.highest is not None and (self.scale != "linear" or not self.highest > 0):
+            raise InvalidInputError(
+                f"highest ends a linear axis above 0, got highest={self.highest!r} with scale={self.scale!r}"
+            )
 
 
 def _figure(
     source: Any,
     found: list[Curve],
-    options: _Options,
+    options: CurveOptions,
     y: str,
     name: str,
     layout: tuple[tuple[str, ...], tuple[str, ...]],
@@ -175,8 +201,8 @@ def _figure(
         figure, all_axes = panels(all_facets, width, share_y)
         notes: list[str] = []
         for facet, axes in zip(all_facets, all_axes, strict=True):
-            notes += _draw_panel(axes, facet, looks, options)
-        frame_log_axes(all_axes, [smallest_drawn(_means(facet)) for facet in all_facets])
+            notes += draw_curves(axes, facet, looks, options)
+        frame_log_axes(all_axes, [smallest_drawn(means_of(facet)) for facet in all_facets])
         label_axes(all_axes, "Episode", y)
         words = band_words(found, options.band, options.level)
         handles: list[Artist] = [Line2D([], [], label=learner, **looks[learner].line_style()) for learner in learners]
@@ -188,10 +214,10 @@ def _figure(
     return figure
 
 
-def _draw_panel(axes: Axes, facet: Facet, looks: dict[str, Look], options: _Options) -> list[str]:
+def draw_curves(axes: Axes, facet: Facet, looks: dict[str, Look], options: CurveOptions) -> list[str]:
     """Draw a panel's curves and return what the legend must say about what is not seen."""
     bands = [band_of(one.values, options.band, options.level) for one in facet.curves]
-    heights = _means(facet)
+    heights = means_of(facet)
     linear = set_scale(axes, options.scale, heights, options.log_x)
     floor = negligible(heights)
     # matplotlib drops a band's polygon where a corner has no logarithm: cut it below the axis instead.
@@ -210,13 +236,19 @@ def _draw_panel(axes: Axes, facet: Facet, looks: dict[str, Look], options: _Opti
         axes.plot(curve.episodes, mean, markevery=every, zorder=3, **look.line_style())
         if np.isfinite(upper).any():
             axes.fill_between(curve.episodes, lower, upper, color=look.colour, alpha=0.2, linewidth=0, zorder=2)
-    if options.slopes:
+    if options.slopes and options.scale == "log" and options.log_x:
         x = np.concatenate([one.episodes for one in facet.curves])
         reference_slopes(axes, options.slopes, x, heights)
+    if options.highest is not None:
+        axes.set_ylim(top=options.highest)
+        for curve, (mean, _, _) in zip(facet.curves, bands, strict=True):
+            if mean.max() > options.highest:
+                notes.append(f"{curve.learner}: leaves the axis, up to {mean.max():.4g}")
     return notes
 
 
-def _means(facet: Facet) -> Array:
+def means_of(facet: Facet) -> Array:
+    """Return the means over runs of all of a panel's curves, (N,)."""
     return np.concatenate([one.values.mean(-1) for one in facet.curves])
 
 

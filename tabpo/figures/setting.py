@@ -13,7 +13,7 @@ import pandas as pd
 from tabpo.errors import InvalidInputError, unknown
 from tabpo.figures.axes import Scale
 from tabpo.figures.canvas import PaperFigure, Width
-from tabpo.figures.curves import METRICS, Curve, Facet, HasCurves, curves_of, distinct, facets, looks_of
+from tabpo.figures.curves import METRICS, Curve, Facet, HasCurves, curves_of, distinct, facets, looks_of, metric_label
 from tabpo.figures.delay import moment
 from tabpo.figures.palette import Look, without_values
 from tabpo.figures.points import Points, Scales, points_figure, points_of
@@ -29,6 +29,8 @@ WORDS = {
     "learner.exploration": r"Implicit exploration $\gamma$",
     "learner.bonus_scale": "Multiple of the bonus",
     "losses.gap": "Gap of the losses",
+    "losses.budget": "Corruption $C$",
+    "losses.best_loss": "Loss of the best policy, $L^*/K$",
     "delays.delay": "Delay (episodes)",
     "delays.mean": "Mean delay (episodes)",
     "mdp.horizon": "Horizon $H$",
@@ -94,7 +96,7 @@ def regret_against_setting(
     when = moment(found)
     words = {
         "x": WORDS.get(column, column),
-        "y": f"{METRICS[metric]} (loss units)",
+        "y": metric_label(metric),
         "zero": f"{setting} at or below 0",
         "when": when,
         "caption": f"{METRICS[metric]} {when} against {column}",
@@ -174,22 +176,29 @@ def _points(
     source: Any, found: list[Curve], column: str, across: tuple[str, ...], down: tuple[str, ...]
 ) -> tuple[list[Facet], list[list[Points]]]:
     """Return the panels and their points; labels are freed of the setting's values, so that these make no panels."""
-    section, _, key = column.partition(".")
     across, down = (tuple(name for name in names if name != column) for names in (across, down))
-    label = LABELS.get(section) if key else None
-    if label is not None:
-        freed = [{label: without_values(getattr(one, label), key)} for one in found]
-        found = [replace(one, **words) for one, words in zip(found, freed, strict=True)]  # type: ignore[arg-type]
-    keys = (key,) if label == "learner" else ()
+    found = freed(found, column)
+    keys = (column.partition(".")[2],) if column.startswith("learner.") else ()
     all_looks = looks_of(source, found, keys)
     all_facets = list(facets(found, across, down))
-    return all_facets, [_points_of(facet, column, all_looks) for facet in all_facets]
+    return all_facets, [points_along(facet.curves, column, all_looks) for facet in all_facets]
 
 
-def _points_of(facet: Facet, column: str, all_looks: dict[str, Look]) -> list[Points]:
+def freed(curves: list[Curve], column: str) -> list[Curve]:
+    """Return the curves with labels that are free of a setting's values."""
+    section, _, key = column.partition(".")
+    label = LABELS.get(section) if key else None
+    if label is None:
+        return curves
+    words = [{label: without_values(getattr(one, label), key)} for one in curves]
+    return [replace(one, **told) for one, told in zip(curves, words, strict=True)]  # type: ignore[arg-type]
+
+
+def points_along(all_curves: Sequence[Curve], column: str, all_looks: dict[str, Look]) -> list[Points]:
+    """Return the points of each learner of a panel against a setting; raise if it has two at one value."""
     found = []
-    for learner in distinct(one.learner for one in facet.curves):
-        curves = [one for one in facet.curves if one.learner == learner]
+    for learner in distinct(one.learner for one in all_curves):
+        curves = [one for one in all_curves if one.learner == learner]
         values = [value_of(one, column) for one in curves]
         x = [np.nan if value is None else value for value in values]
         if len(set(x)) < len(x) and not np.isnan(x).any():

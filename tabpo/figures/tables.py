@@ -183,7 +183,7 @@ def _latex(rows: list[list[str]], left: list[bool], note: str) -> str:
 def _escaped(text: str) -> str:
     """Return text for LaTeX; a minus sign of a number becomes one."""
     special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-    special |= {letter: "\\" + letter for letter in "&%$#_{}"}
+    special |= {letter: "\\" + letter for letter in "&%$#_{}"} | {"√": r"$\surd$"}
     plain = "".join(special.get(letter, letter) for letter in text)
     numeric = text.strip("[]").replace(", ", "").replace("-", "").replace(".", "").isdigit()
     return "$" + plain + "$" if numeric and "-" in text else plain
