@@ -14,11 +14,18 @@ import pytest
 
 from tabpo import kernels
 from tabpo.errors import InvalidInputError
-from tabpo.kernels import SharedMatrix, Transitions, compiled, plain
+from tabpo.kernels import SharedMatrix, Transitions, compiled, ftrl, plain, plain_ftrl
 from tests.conftest import random_policy
 
 # Sums of at most a few hundred terms of order 1, in another order: 1e-12 is a thousand times their rounding.
 TOLERANCE = 1e-12
+
+ALL_KERNELS = (*kernels.KERNELS, *kernels.FTRL_KERNELS)
+
+
+def versions(name: str) -> tuple:
+    """Return a kernel's plain and its compiled version."""
+    return tuple(getattr(m, name) for m in ((plain_ftrl, ftrl) if name in kernels.FTRL_KERNELS else (plain, compiled)))
 
 
 def arguments(name: str, rng: np.random.Generator, H: int, S: int, A: int, R: int) -> tuple:
@@ -42,7 +49,21 @@ def arguments(name: str, rng: np.random.Generator, H: int, S: int, A: int, R: in
         "importance_weighted": (uniforms[:H], acting, arrival, occupancy, states, actions, rates, True),
         "exploration_bonus": (acting, arrival, occupancy, rates, 2 * rates, True),
         "product": (SharedMatrix(model.dense[0, 0]), rng.normal(size=(S, R))),
+        "inverse": (np.where(occupancy < 0.1, 0.0, occupancy),),
+        "accumulate": (rng.exponential(size=(H, S, A, R)), rng.normal(size=(H, S, A, R))),
+        "tsallis_spread": (acting,),
+        "leader_entropy": (*leaders(rng, H, S, A, R),),
+        "with_bias": (occupancy, rng.random((H, S, R)), acting),
+        "largest_step": (rng.random((H, S, A, R)), acting, rng.random((H, S, 1 if R % 2 else A, R)), 0.5),
+        "at_states": (acting, states),
+        "add_at_states": (acting, states, rng.random((H, A, R))),
     }[name]
+
+
+def leaders(rng: np.random.Generator, H: int, S: int, A: int, R: int) -> tuple:
+    """Return Shannon leaders, some of them all but deterministic, with the losses and step sizes that they lead for."""
+    losses, step_size = rng.exponential(size=(H, S, A, R)), 10 ** rng.uniform(-2, 2, (H, S, R))
+    return kernels.shannon_leader(losses, step_size), losses, step_size
 
 
 def run(function, args):
@@ -51,33 +72,69 @@ def run(function, args):
 
 
 @pytest.mark.parametrize("sizes", [(4, 5, 3, 7), (1, 1, 1, 1), (2, 13, 4, 1), (3, 2, 6, 70), (5, 9, 2, 16)])
-@pytest.mark.parametrize("name", kernels.KERNELS)
+@pytest.mark.parametrize("name", ALL_KERNELS)
 def test_versions_agree(name, sizes, rng):
     args = arguments(name, rng, *sizes)
     dense = tuple(getattr(a, "dense", a) for a in args)
     strict = tuple(array_api_strict.asarray(a) if isinstance(a, np.ndarray) else a for a in dense)
-    reference = run(getattr(plain, name), dense)
+    plain_version, compiled_version = versions(name)
+    reference = run(plain_version, dense)
     for other in (
         run(getattr(kernels, name), args),
-        run(getattr(compiled, name), args),
+        run(compiled_version, args),
         run(getattr(kernels, name), strict),
     ):
         for expected, got in zip(reference, other, strict=True):
             np.testing.assert_allclose(got, expected, rtol=TOLERANCE, atol=TOLERANCE)
 
 
-@pytest.mark.parametrize("name", kernels.KERNELS)
+@pytest.mark.parametrize("name", ALL_KERNELS)
 def test_a_run_is_the_same_alone_and_beside_others(name, rng):
     H, S, A, R = 3, 11, 5, 37
     args = arguments(name, rng, H, S, A, R)
-    together = run(getattr(compiled, name), args)
+    _, compiled_version = versions(name)
+    together = run(compiled_version, args)
     for r in (0, 17, 36):
         one = tuple(
             np.ascontiguousarray(a[..., r : r + 1]) if isinstance(a, np.ndarray) and a.shape[-1] == R else a
             for a in args
         )
-        for whole, alone in zip(together, run(getattr(compiled, name), one), strict=True):
+        for whole, alone in zip(together, run(compiled_version, one), strict=True):
             np.testing.assert_array_equal(whole[..., r], alone[..., 0])
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("version", [plain_ftrl, ftrl])
+def test_largest_step_over_steps_states_and_actions(version, power, rng):
+    values, step_size = rng.random((2, 3, 4, 5)), rng.random((2, 3, 4, 5))
+    policy = random_policy(rng, 2, 3, 4, 5)
+    for shared in (False, True):
+        step = step_size[:, :, :1].copy() if shared else step_size
+        by_hand = [0.0] * 5
+        for h, s, a, r in np.ndindex(2, 3, 4, 5):
+            eta = step_size[h, s, 0 if shared else a, r]
+            by_hand[r] = max(by_hand[r], eta * values[h, s, a, r] * policy[h, s, a, r] ** power)
+        np.testing.assert_allclose(version.largest_step(values, policy, step, power), by_hand, rtol=1e-14)
+
+
+@pytest.mark.parametrize("version", [plain_ftrl, ftrl])
+def test_entropy_of_leaders_is_that_of_their_probabilities(version, rng):
+    """By its definition; of leaders that have underflowed to one action it is 0."""
+    policy, losses, step_size = leaders(rng, 3, 5, 4, 6)
+    by_hand = -np.sum(policy * np.log(np.where(policy > 0, policy, 1.0)), axis=2)
+    np.testing.assert_allclose(version.leader_entropy(policy, losses, step_size), by_hand, rtol=0, atol=1e-12)
+    losses[:, :, 0], step_size[...] = 0.0, 1e6
+    policy = kernels.shannon_leader(losses, step_size)
+    np.testing.assert_array_equal(version.leader_entropy(policy, losses, step_size), 0)
+
+
+@pytest.mark.parametrize("version", [plain_ftrl, ftrl])
+def test_inverse_of_what_never_happens_is_zero(version):
+    """The least numbers have inverses beyond float64, and the next have sums of inverses beyond it."""
+    values = np.array([0.0, 5e-324, 1e-310, 1e-300, 2.0**-959, 0.5])
+    inverse = version.inverse(values)
+    np.testing.assert_array_equal(inverse, [0, 0, 0, 0, 2.0**959, 2])
+    assert np.isfinite(1e12 * inverse).all()
 
 
 def test_exponential_is_within_one_unit_in_the_last_place(rng):

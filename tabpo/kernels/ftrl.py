@@ -13,12 +13,13 @@ import numpy as np
 from numba import types
 
 from tabpo.kernels.compiled import IN1, IN3, IN4, INDEX2, OUT1, OUT3, OUT4, compiled
+from tabpo.kernels.plain_ftrl import NEVER
 
 
 @compiled(IN1, OUT1)
 def _inverse(values: Any, out: Any) -> None:
     for i in range(values.size):
-        out[i] = 1.0 / values[i] if values[i] > 0 else 0.0
+        out[i] = 1.0 / values[i] if values[i] > NEVER else 0.0
 
 
 def inverse(values: Any) -> Any:

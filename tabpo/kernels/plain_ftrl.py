@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from tabpo.arrays import Array, namespace
 
+NEVER = 2.0**-960
+"""What is less likely is never seen; sums of the inverses of what is not stay finite."""
+
 
 def inverse(values: Array) -> Array:
-    """Return 1 / x, and 0 where x is 0: a state that cannot be reached has no weight. Any shape, entries at least 0."""
+    """Return 1 / x, and 0 where x < NEVER: a state that is not reached has no weight. Any shape, entries at least 0."""
     xp = namespace(values)
-    return xp.where(values > 0, 1.0 / xp.where(values > 0, values, 1.0), 0.0)
+    return xp.where(values > NEVER, 1.0 / xp.where(values > NEVER, values, 1.0), 0.0)
 
 
 def accumulate(losses: Array, gains: Array) -> Array:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
+
 from tabpo import estimators, kernels
 from tabpo.arrays import Array
 from tabpo.learners.bobw_rates import (
@@ -62,6 +64,9 @@ class BestOfBothWorlds:
         self.rates: Rates = self.make_rates(problem, self.parameters)
         self.model = self.parameters.model(problem)
         self.bias_scale = per_run("bias_scale", self.parameters.bias_scale, problem)
+        # Without width the upper bound of the occupancy may be 0 where the trajectory went.
+        may_vanish = self.parameters.transitions == "unknown" and not np.all(self.parameters.width_scale)
+        per_run("exploration", self.rates.exploration, problem, positive=may_vanish)
         self.has_bias = self.parameters.transitions == "unknown" or self.rates.exploration > 0
         H, S, A = problem.mdp.shape
         self.xp = xp = problem.xp
@@ -78,9 +83,10 @@ class BestOfBothWorlds:
         # gamma_t = c / (c + t)
         gamma = self.rates.exploration / (self.rates.exploration + k + 1)
         policy, weight, upper, lower = self._leaders(gamma)
-        while (bonus := self.rates.virtual_bonus(upper + gamma)) is not None:
+        while (bonus := self.rates.virtual_bonus(weight)) is not None:
             # A virtual episode: nothing is played, and L(s, .) <- L(s, .) - B(s, .)
             values, _ = self.model.bonus_values(bonus[:, :, None, :], policy, self.dilation)
+            self._check_condition(k, policy, values)
             self.losses = kernels.accumulate(self.losses, values)
             policy, weight, upper, lower = self._leaders(gamma)
         bias = self.bias_scale * self.steps_left * (upper - lower + gamma) * weight if self.has_bias else None
@@ -124,16 +130,16 @@ class BestOfBothWorlds:
             bonus = bonus[:, :, None, :] if played.bias is None else kernels.with_bias(bonus, played.bias, j.policy)
             # B_t(s,a) = b_t(s,a) + (1 + 1/H) max_p E_{s' ~ p} <pi_t(s'), B_t(s')>
             values, _ = self.model.bonus_values(bonus, j.policy, self.dilation, played.snapshot)
-            self._check_condition(k, values)
+            self._check_condition(k, self.policy, values)
             # L(s, .) <- L(s, .) + Qhat_t(s, .) - B_t(s, .)
             gains = kernels.add_at_trajectory(values, j.states, j.actions, -estimate)
             self.losses = kernels.accumulate(self.losses, gains)
         self.model.observe(arrivals)
 
-    def _check_condition(self, k: int, values: Array) -> None:
+    def _check_condition(self, k: int, policy: Array, values: Array) -> None:
         """Note how large the bonus is beside what the regularizer bears (section 2.7, condition CB)."""
         rates = self.rates
-        found = rates.condition * kernels.largest_step(values, self.policy, rates.step_size, rates.power)
+        found = rates.condition * kernels.largest_step(values, policy, rates.step_size, rates.power)
         self.largest_condition = self.xp.maximum(self.largest_condition, found)
         self.violated_until = self.xp.where(found > 1.0, k + 1.0, self.violated_until)
 

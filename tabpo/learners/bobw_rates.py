@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Literal
 
 from tabpo import kernels
@@ -18,7 +19,7 @@ from tabpo.learners.models import TransitionParameters
 from tabpo.learners.protocol import Feedback, Problem, per_run
 
 MOST_VIRTUAL = 100_000
-"""Virtual episodes in a row after which a simulation is stopped with a sentence: it would seem to hang."""
+"""If more virtual episodes than these are due at once, a simulation stops with a sentence: it would seem to hang."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +33,9 @@ class RateParameters(TransitionParameters):
         simulation. practical: heuristic scales for experiments, with which the bonus may exceed what the regularizer
         bears; the largest such excess, and its last episode, are reported.
     initial_rate : float or (R,), at least 0
-        c_0, the inverse step size before the first episode.
+        c_0, the inverse step size before the first episode; positive with the log-barrier.
     exploration : float, at least 0
-        c in ``gamma_t = c / (c + t)``; 0 is none, 1 gives ``1 / (1 + t)``.
+        c in ``gamma_t = c / (c + t)``; 0 is none, 1 gives ``1 / (1 + t)``. Positive for confidence sets without width.
     bonus_scale : float or (R,), at least 0
         Multiplies the regularizer's part of the bonus; 0 is the ablation. ``bias_scale`` multiplies its bias part.
     adapt : bool
@@ -51,8 +52,9 @@ class RateParameters(TransitionParameters):
         super().__post_init__()
         if self.tuning not in ("theory", "practical"):
             raise InvalidInputError(f"tuning must be 'theory' or 'practical', got {self.tuning!r}")
-        if self.exploration is not None and not 0 <= self.exploration < math.inf:
-            raise InvalidInputError(f"exploration must be finite and at least 0, got {self.exploration!r}")
+        c = self.exploration
+        if c is not None and not (isinstance(c, Real) and 0 <= c < math.inf):
+            raise InvalidInputError(f"exploration must be a number, finite and at least 0, got {c!r}")
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,8 @@ class LogBarrierParameters(RateParameters):
 
     Attributes
     ----------
+    bonus_scale : float or (R,), at least 0
+        5 in theory: it multiplies ``ln(A T) sum_a (1/eta_{t+1} - 1/eta_t)``, and 0.6 of it a virtual episode's bonus.
     virtual_episodes : bool
         Whether virtual episodes keep ``eta_t(s,a) / d_t(s)`` below ``1 / (21 H^2)``; true in theory.
     """
@@ -144,15 +148,15 @@ class Rates(ABC):
     @property
     @abstractmethod
     def step_size(self) -> Array:
-        """eta_t, (H, S, A or 1, R); 0 where it is infinite: L is 0 there, and any gives the same leader."""
+        """eta_t of the last leaders, (H, S, A or 1, R); 0, for uniform ones, where no rate has begun to grow."""
 
     def learn(self, j: Feedback, returns: Array) -> Array:
         """Take in the losses-to-go (H, R) of a trajectory and return b_t^reg (H, S, R)."""
         bonus: Array = j.notes.bonus
         return bonus
 
-    def virtual_bonus(self, denominator: Array) -> Array | None:
-        """Return the bonus (H, S, R) of a virtual episode, or None if no run needs one before it plays."""
+    def virtual_bonus(self, weight: Array) -> Array | None:
+        """Return the bonus (H, S, R) of a virtual episode for w_t (H, S, R), or None if no run needs one to play."""
         return None
 
     @property
@@ -225,7 +229,8 @@ class ShannonRates(Rates):
         exploration = 0.0 if practical else (36 * math.e * H**2 * log_actions) ** 2
         if parameters.exploration is not None:
             exploration = parameters.exploration
-        log_term = 1.0 + math.log(2 * T * (1 + T / max(exploration, 1.0)))  # Lambda
+        # Lambda = 1 + ln(2 T (1 + T/c)); c = 0, which has no theory, counts as 1
+        log_term = 1.0 + math.log(2 * T * (1 + T / (exploration or 1.0)))
         initial = 18 * math.e * H**3 * math.sqrt(A * log_term * log_actions)
         default = Defaults(0.5, exploration, 0.02) if practical else Defaults(initial, exploration, 1.0)
         super().__init__(problem, parameters, default)
@@ -296,20 +301,23 @@ class LogBarrierRates(Rates):
         T = max(problem.n_episodes, 2)
         theory = Defaults(max(21.0 * H**2, 4 * math.e * H**3), 1.0, 5.0)
         super().__init__(problem, parameters, theory if parameters.tuning == "theory" else Defaults(3.0, 0.0, 0.2))
+        per_run("initial_rate", self.initial, problem, positive=True)
         self.condition = 2.0 * H
         self.log_episodes = math.log(T)
         self.log_comparator = math.log(T) + (math.log(A) if self.theory else 0.0)
         self.has_virtual_episodes = self.theory if parameters.virtual_episodes is None else parameters.virtual_episodes
         self.virtual_growth = 1.0 / (66 * H * self.log_episodes)  # 1 / (kappa_v ln T)
         self.largest_ratio = 1.0 / (21 * H**2)  # rho
-        self.n_in_a_row = 0
+        self.first_in_a_row = True
         xp = problem.xp
         self.inverse_step = self.initial + xp.zeros((H, S, A, problem.n_runs))  # 1/eta_t(s, a)
+        self.eta = kernels.inverse(self.inverse_step)
         self.n_virtual = xp.zeros(problem.n_runs)
 
     def leader(self, h: int, losses: Array, weight: Array) -> Array:
         """Return the log-barrier's leaders."""
-        policy: Array = kernels.log_barrier_leader(losses, kernels.inverse(self.inverse_step[h, ...]))[0]
+        self.eta[h, ...] = kernels.inverse(self.inverse_step[h, ...])
+        policy: Array = kernels.log_barrier_leader(losses, self.eta[h, ...])[0]
         return policy
 
     def advance(self, policy: Array, losses: Array, weight: Array) -> None:
@@ -333,36 +341,44 @@ class LogBarrierRates(Rates):
         nothing = xp.zeros((*self.inverse_step.shape[:2], 1, returns.shape[1]))
         return kernels.add_at_states(nothing, j.states, total)[:, :, 0, :]
 
-    def virtual_bonus(self, denominator: Array) -> Array | None:
+    def virtual_bonus(self, weight: Array) -> Array | None:
         """Raise 1/eta where ``eta(s,a) / d(s)`` is largest, in the runs where it exceeds rho; see the base class."""
         if not self.has_virtual_episodes:
             return None
-        xp = namespace(denominator)
-        room = self.inverse_step * denominator[:, :, None, :]  # d(s) / eta(s, a)
-        shape = room.shape
-        room = xp.reshape(room, (-1, shape[-1]))
-        due = xp.min(room, axis=0) * self.largest_ratio < 1.0
+        xp = namespace(weight)
+        ratio = self.eta * weight[:, :, None, :]
+        shape = ratio.shape
+        ratio = xp.reshape(ratio, (-1, shape[-1]))
+        due = xp.max(ratio, axis=0) > self.largest_ratio
         if not bool(xp.any(due)):
-            self.n_in_a_row = 0
+            self.first_in_a_row = True
             return None
-        self.n_in_a_row += 1
-        if self.n_in_a_row > MOST_VIRTUAL:
-            raise InvalidInputError(
-                f"the log-barrier's theory asks for more than {MOST_VIRTUAL:,} virtual episodes before it plays an "
-                f"episode of this problem (H, S, A) = {shape[:3]}; use tuning='practical', or virtual_episodes=False"
-            )
+        if self.first_in_a_row:
+            self._check_number(shape, ratio)
+            self.first_in_a_row = False
         self.n_virtual = self.n_virtual + xp.astype(due, self.n_virtual.dtype)
-        places = xp.arange(room.shape[0], device=getattr(room, "device", None))[:, None]
-        here = xp.reshape((places == xp.argmin(room, axis=0)) & due, shape)
-        # 1/eta(s, a) <- 1/eta(s, a) (1 + 1/(kappa_v ln T)),  b(s) = 3 ln(A T) (its increase)
+        places = xp.arange(ratio.shape[0], device=getattr(ratio, "device", None))[:, None]
+        here = xp.reshape((places == xp.argmax(ratio, axis=0)) & due, shape)
+        # 1/eta(s, a) <- 1/eta(s, a) (1 + 1/(kappa_v ln T)),  b(s) = 3 ln(A T) (its increase): 3 is 0.6 of 5
         increase = xp.where(here, self.inverse_step * self.virtual_growth, 0.0)
         self.inverse_step = self.inverse_step + increase
-        return 3.0 * (math.log(self.n_actions) + self.log_episodes) * xp.sum(increase, axis=2)
+        return 0.6 * self.bonus_scale * self.log_comparator * xp.sum(increase, axis=2)
+
+    def _check_number(self, shape: tuple[int, ...], ratio: Array) -> None:
+        """Raise if a run has too many virtual episodes ahead, at the occupancies of the moment."""
+        xp = namespace(ratio)
+        excess = xp.where(ratio > self.largest_ratio, ratio / self.largest_ratio, 1.0)
+        ahead = float(xp.max(xp.sum(xp.log(excess), axis=0))) / math.log1p(self.virtual_growth)
+        if ahead > MOST_VIRTUAL:
+            raise InvalidInputError(
+                f"the log-barrier's theory asks for {ahead:,.0f} virtual episodes before it plays the next episode of "
+                f"this problem (H, S, A) = {shape[:3]}; use tuning='practical', or virtual_episodes=False"
+            )
 
     @property
     def step_size(self) -> Array:
         """eta_t, (H, S, A, R)."""
-        return kernels.inverse(self.inverse_step)
+        return self.eta
 
     @property
     def settings(self) -> dict[str, Any]:
