@@ -83,13 +83,13 @@ def test_what_the_condition_is_by_hand():
 
 @pytest.mark.parametrize("model", ["random", "rarely reached", "one step"])
 def test_number_of_virtual_episodes(model):
-    """At most kappa_v ln T ln(eta_1 / eta_{T+1}) + 1 of them for each (s, a): they are what the rates rose by."""
+    """At most (kappa_v ln T + 1) ln(eta_1 / eta_{T+1}) of them for each (s, a), since ln(1 + 1/x) >= 1/(x + 1)."""
     K, mdp = 20, MODELS[model]
     result, built, _ = recorded(Environment(mdp, BernoulliLosses()), LogBarrierPO, K, 2)
     H, rates = mdp.horizon, built.rates
     growth = np.log(rates.inverse_step / rates.initial)
     assert (rates.n_virtual >= 1).all()
-    assert (rates.n_virtual <= (66 * H * math.log(K) * growth + 1).sum(axis=(0, 1, 2))).all()
+    assert (rates.n_virtual <= ((66 * H * math.log(K) + 1) * growth).sum(axis=(0, 1, 2))).all()
     np.testing.assert_array_equal(np.broadcast_to(result.settings["virtual_episodes"], 2), rates.n_virtual)
     # afterwards rho = 1/(21 H^2) is kept, for the gamma and the bounds that the last episode had
     assert (rates.eta / built.played.denominator[:, :, None, :]).max() <= 1 / (21 * H**2) * (1 + 1e-12)
