@@ -90,7 +90,7 @@ def test_number_of_virtual_episodes(model):
     growth = np.log(rates.inverse_step / rates.initial)
     assert (rates.n_virtual >= 1).all()
     assert (rates.n_virtual <= ((66 * H * math.log(K) + 1) * growth).sum(axis=(0, 1, 2))).all()
-    np.testing.assert_array_equal(np.broadcast_to(result.settings["virtual_episodes"], 2), rates.n_virtual)
+    np.testing.assert_array_equal(np.broadcast_to(result.settings["n_virtual_episodes"], 2), rates.n_virtual)
     # afterwards rho = 1/(21 H^2) is kept, for the gamma and the bounds that the last episode had
     assert (rates.eta / built.played.denominator[:, :, None, :]).max() <= 1 / (21 * H**2) * (1 + 1e-12)
 

@@ -101,8 +101,8 @@ def test_virtual_episodes_with_other_arrays(rng):
     environment = Environment(random_model(rng, 2, 2, 2), rng.random((2, 2, 2)))
     results = [simulate(environment, EVERY["log_barrier"], 1, 2, xp=xp) for xp in (np, array_api_strict)]
     np.testing.assert_allclose(results[1].regret, results[0].regret, rtol=0, atol=1e-12)
-    assert results[0].settings["virtual_episodes"] == results[1].settings["virtual_episodes"]
-    assert np.min(results[0].settings["virtual_episodes"]) > 0
+    assert results[0].settings["n_virtual_episodes"] == results[1].settings["virtual_episodes"]
+    assert np.min(results[0].settings["n_virtual_episodes"]) > 0
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_settings_are_the_resolved_parameters(world):
     assert (np.array(told["largest_condition"]) > 1).all()
     assert (np.array(told["condition_violated_until"]) >= 1).all()
     told = simulate(Environment(mdp, losses), partial(EVERY["log_barrier"], tuning="practical"), K, 2).settings
-    assert (told["initial_rate"], told["bonus_scale"], told["virtual_episodes"]) == (3, 0.2, 0)
+    assert (told["initial_rate"], told["bonus_scale"], told["n_virtual_episodes"]) == (3, 0.2, 0)
 
 
 def test_registry():

@@ -82,8 +82,10 @@ def test_a_run_is_the_same_alone_with_many_states_and_actions(name, rng):
     """Sums of eight terms and more are where array libraries change their order with the array's layout."""
     H, S, A = sizes_for(name, 2, 9, 9)
     environment = Environment(random_model(rng, H, S, A), ArrayLosses(rng.random((12, H, S, A))), [0, 3, 1] * 4)
-    together = simulate(environment, make(name), 12, 3, 7)
-    alone = simulate(environment, make(name), 12, 1, 7, runs=[2])
+    # The theory's log-barrier would play thousands of virtual episodes first.
+    learner = resolve(name, {"tuning": "practical"}) if name == "bobw_log_barrier" else make(name)
+    together = simulate(environment, learner, 12, 3, 7)
+    alone = simulate(environment, learner, 12, 1, 7, runs=[2])
     np.testing.assert_array_equal(numbers(alone, 0), numbers(together, 2))
 
 

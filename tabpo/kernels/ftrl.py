@@ -136,7 +136,8 @@ def _largest_step(values: Any, policy: Any, step_size: Any, power: float, larges
                         largest[r] = x if x > largest[r] else largest[r]
                 elif power == 0.5:
                     for r in range(n_runs):
-                        x = eta[r] * value[r] * math.sqrt(p[r])
+                        x = eta[r] * value[r]
+                        x = x * x * p[r]
                         largest[r] = x if x > largest[r] else largest[r]
                 else:
                     for r in range(n_runs):
@@ -148,7 +149,7 @@ def largest_step(values: Any, policy: Any, step_size: Any, power: float) -> Any:
     """See :func:`tabpo.kernels.plain_ftrl.largest_step`."""
     largest = np.full(values.shape[-1], -np.inf)
     _largest_step(values, policy, step_size, power, largest)
-    return largest
+    return np.sqrt(largest) if power == 0.5 else largest  # squares were compared: a root for each run only
 
 
 @compiled(IN4, INDEX2, OUT3)

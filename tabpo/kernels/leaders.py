@@ -152,12 +152,15 @@ def _half_tsallis(
         _load_gaps(losses, at, n_runs, gaps, total)
         for lane in range(lanes):
             rate[lane] = step_size[solve[lane]]
-            y[lane], high[lane] = 1.0, math.sqrt(n_actions)
+            high[lane], slope[lane] = math.sqrt(n_actions), 0.0
             unsolved[lane], steps[lane] = 1, 0
         for a in range(n_actions):
             gaps_a = gaps[a]
             for lane in range(lanes):
                 gaps_a[lane] *= rate[lane]
+                slope[lane] += gaps_a[lane]
+        for lane in range(lanes):  # the largest of two starts below the root
+            y[lane] = max(1.0, high[lane] - slope[lane] / n_actions)
         for _ in range(MAX_STEPS):
             for lane in range(lanes):
                 total[lane] = slope[lane] = 0.0

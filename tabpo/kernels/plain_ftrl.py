@@ -71,7 +71,7 @@ def largest_step(values: Array, policy: Array, step_size: Array, power: float) -
 
     Parameters
     ----------
-    values, policy : (H, S, A, R)
+    values, policy : (H, S, A, R), at least 0
     step_size : (H, S, A or 1, R)
     power : float
         0, 1/2 or 1.

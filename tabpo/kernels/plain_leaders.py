@@ -93,8 +93,9 @@ def _half_tsallis_leader(losses: Array, step_size: Array) -> tuple[Array, Array]
         total, slope = _sum(square), _sum(square * inverse)
         return total * (xp.sqrt(total) - 1.0) / slope, y
 
-    low = xp.ones_like(_least(losses))
-    y, steps = _newton(advance, low, low * losses.shape[-2] ** 0.5)
+    # f(1) >= 1, as the best action alone gives 1; and f(sqrt(A) - mean G) >= 1, as x^-2 is convex
+    one, root = xp.ones_like(_least(losses)), losses.shape[-2] ** 0.5
+    y, steps = _newton(advance, xp.maximum(one, root - xp.mean(gaps, axis=-2, keepdims=True)), root * one)
     inverse = 1.0 / (gaps + y)
     return _normalised(inverse * inverse), steps[..., 0, :]
 

@@ -383,7 +383,7 @@ class LogBarrierRates(Rates):
     @property
     def settings(self) -> dict[str, Any]:
         """The resolved parameters, and how many virtual episodes there were."""
-        return {**super().settings, "virtual_episodes": self.n_virtual}
+        return {**super().settings, "n_virtual_episodes": self.n_virtual}
 
 
 def _resolved(name: str, given: Any, default: float, problem: Problem, positive: bool = False) -> Array:

@@ -34,8 +34,8 @@ class Model(Protocol):
     ) -> tuple[Array, Array]:
         """Return a policy's action values (H, S, A, R) and state values (H + 1, S, R) for a bonus (H, S, A or 1, R).
 
-        ``B_h(s,a) = b_h(s,a) + (1 + dilation) max_p sum_s' p(s'|s,a) <policy_{h+1}(s'), B_{h+1}(s')>``, the maximum over
-        the transitions that were plausible at ``snapshot`` (that are now, if it is None).
+        ``B_h(s,a) = b_h(s,a) + (1 + dilation) max_p sum_s' p(s'|s,a) <policy_{h+1}(s'), B_{h+1}(s')>``, the maximum
+        over the transitions that were plausible at ``snapshot`` (that are now, if it is None).
         """
 
     def observe(self, arrivals: Arrivals) -> None:
