@@ -101,7 +101,7 @@ def test_virtual_episodes_with_other_arrays(rng):
     environment = Environment(random_model(rng, 2, 2, 2), rng.random((2, 2, 2)))
     results = [simulate(environment, EVERY["log_barrier"], 1, 2, xp=xp) for xp in (np, array_api_strict)]
     np.testing.assert_allclose(results[1].regret, results[0].regret, rtol=0, atol=1e-12)
-    assert results[0].settings["n_virtual_episodes"] == results[1].settings["virtual_episodes"]
+    assert results[0].settings["n_virtual_episodes"] == results[1].settings["n_virtual_episodes"]
     assert np.min(results[0].settings["n_virtual_episodes"]) > 0
 
 
