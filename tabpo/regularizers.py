@@ -15,11 +15,13 @@ from typing import Any
 import numpy as np
 
 from tabpo import kernels
-from tabpo.arrays import Array, namespace, on_device_of
+from tabpo.arguments import first, numbers, require
+from tabpo.arrays import Array, namespace
 from tabpo.errors import InvalidInputError
 from tabpo.kernels.plain_leaders import MAX_STEPS
+from tabpo.trust_regions import linear_in_kl_ball, linear_in_tv_ball
 
-__all__ = ["log_barrier", "shannon", "tsallis"]
+__all__ = ["linear_in_kl_ball", "linear_in_tv_ball", "log_barrier", "shannon", "tsallis"]
 
 
 def shannon(losses: Array, step_size: Any, axis: int = -1) -> Array:
@@ -158,7 +160,7 @@ class _Problem:
         if steps is not None:
             good = good & (steps < MAX_STEPS)[:, None, :]
         if not bool(xp.all(good)):
-            where = tuple(int(index[0]) for index in xp.nonzero(~xp.reshape(good, self.shape)))
+            where = first(~xp.reshape(good, self.shape))
             raise InvalidInputError(
                 f"the leader at index {where} cannot be computed in float64: losses and step sizes there span too "
                 "many orders of magnitude"
@@ -167,42 +169,19 @@ class _Problem:
 
 
 def _checked_losses(losses: Any, axis: int) -> Array:
-    losses = _numbers("losses", losses)
+    losses = numbers("losses", losses)
     if losses.ndim == 0:
         raise InvalidInputError("losses must be an array with an action axis, got a single number")
     if not isinstance(axis, Integral) or not -losses.ndim <= axis < losses.ndim:
         raise InvalidInputError(f"losses of shape {tuple(losses.shape)} have no axis {axis!r}")
     if losses.shape[axis] == 0:
         raise InvalidInputError(f"losses of shape {tuple(losses.shape)} have no actions along axis {axis}")
-    _require("losses", losses, namespace(losses).isfinite(losses), "every loss must be finite")
+    require("losses", losses, namespace(losses).isfinite(losses), "every loss must be finite")
     return losses
 
 
 def _checked_step_size(step_size: Any, losses: Array) -> Array:
-    step_size = _numbers("step_size", step_size, like=losses)
+    step_size = numbers("step_size", step_size, like=losses)
     good = namespace(step_size).isfinite(step_size) & (step_size > 0)
-    _require("step_size", step_size, good, "it must be positive and finite")
+    require("step_size", step_size, good, "it must be positive and finite")
     return step_size
-
-
-def _numbers(name: str, values: Any, like: Array | None = None) -> Array:
-    """Return ``values`` as a float64 array, of the library of ``like`` if it is given."""
-    try:
-        if like is not None:
-            return on_device_of(like, values)
-        if not hasattr(values, "ndim"):
-            return np.asarray(values, dtype=np.float64)
-        xp = namespace(values)
-        return xp.astype(values, xp.float64, copy=False)
-    except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"{name} must be an array of numbers: {error}") from None
-
-
-def _require(name: str, array: Array, good: Array, rule: str) -> None:
-    xp = namespace(array)
-    if bool(xp.all(good)):
-        return
-    if array.ndim == 0:
-        raise InvalidInputError(f"{name} is {float(array)}; {rule}")
-    where = tuple(int(index[0]) for index in xp.nonzero(~good))
-    raise InvalidInputError(f"{name} is {float(array[where])} at index {where}; {rule}")

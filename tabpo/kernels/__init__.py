@@ -5,6 +5,7 @@ compiled by Numba for the CPU. They are in pairs of modules:
 
 - :mod:`~tabpo.kernels.plain` and :mod:`~tabpo.kernels.compiled`, those of an episode with known transitions;
 - :mod:`~tabpo.kernels.plain_leaders` and :mod:`~tabpo.kernels.leaders`, the regularised leaders;
+- :mod:`~tabpo.kernels.plain_trust_regions` and :mod:`~tabpo.kernels.trust_regions`, conservative steps;
 - :mod:`~tabpo.kernels.plain_ftrl` and :mod:`~tabpo.kernels.ftrl`, what learners need beside the leaders;
 - :mod:`~tabpo.kernels.plain_boxes` and :mod:`~tabpo.kernels.compiled_boxes`, confidence sets;
 - :mod:`~tabpo.kernels.plain_models` and :mod:`~tabpo.kernels.compiled_models`, empirical models.
@@ -31,7 +32,7 @@ import numpy as np
 
 from tabpo.arrays import library
 from tabpo.errors import InvalidInputError
-from tabpo.kernels import plain, plain_boxes, plain_ftrl, plain_leaders, plain_models
+from tabpo.kernels import plain, plain_boxes, plain_ftrl, plain_leaders, plain_models, plain_trust_regions
 from tabpo.kernels.boxes import Boxes, PackedBoxes
 from tabpo.kernels.transitions import SharedMatrix, Transitions, inverse_cdf_table
 
@@ -63,6 +64,8 @@ __all__ = [
     "importance_weighted",
     "inverse",
     "inverse_cdf_table",
+    "largest_in_kl_ball",
+    "largest_in_tv_ball",
     "largest_step",
     "leader_entropy",
     "least_mean",
@@ -239,6 +242,8 @@ add_at_states = _kernel("add_at_states", plain_ftrl, "ftrl")
 shannon_leader = _kernel("shannon_leader", plain_leaders, "leaders")
 tsallis_leader = _kernel("tsallis_leader", plain_leaders, "leaders")
 log_barrier_leader = _kernel("log_barrier_leader", plain_leaders, "leaders")
+largest_in_tv_ball = _kernel("largest_in_tv_ball", plain_trust_regions, "trust_regions")
+largest_in_kl_ball = _kernel("largest_in_kl_ball", plain_trust_regions, "trust_regions")
 occupancy_bounds = _kernel("occupancy_bounds", plain_boxes, "compiled_boxes")
 occupancy_bounds_at = _kernel("occupancy_bounds_at", plain_boxes, "compiled_boxes")
 extreme_expectations = _kernel("extreme_expectations", plain_boxes, "compiled_boxes")
@@ -272,6 +277,7 @@ def warm_up() -> None:
     if _asked != "numpy":
         _compiled("compiled")  # signatures are fixed: importing compiles
         _compiled("leaders")
+        _compiled("trust_regions")
         _compiled("ftrl")
         _compiled("compiled_boxes")
         _compiled("compiled_models")
