@@ -165,22 +165,52 @@ class Rates(ABC):
         return {"initial_rate": self.initial, "exploration": self.exploration, "bonus_scale": self.bonus_scale}
 
 
-class TsallisRates(Rates):
+class ScheduleRates(Rates):
+    """A rate for each state, which grows with ``sum_t w_t(s)``.
+
+    Attributes
+    ----------
+    rate : (R,)
+        c_1 or kappa.
+    self_timed : bool
+        Whether the rate of episode t contains w_t.
+    inverse_step, eta : (H, S, R)
+        1/eta_t(s) as it has grown, and the eta_t(s) of the last leaders.
+    """
+
+    def __init__(self, problem: Problem, parameters: ScheduleParameters, default: Defaults, rate: float) -> None:
+        super().__init__(problem, parameters, default)
+        self.rate = _resolved("rate", parameters.rate, rate, problem, positive=True)
+        self.self_timed = parameters.indexing == "self_timed"
+        self.inverse_step = self.initial + problem.xp.zeros((problem.horizon, problem.n_states, problem.n_runs))
+        self.eta = kernels.inverse(self.inverse_step)
+
+    @property
+    def step_size(self) -> Array:
+        """eta_t, (H, S, 1, R)."""
+        return self.eta[:, :, None, :]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The resolved parameters."""
+        return {**super().settings, "rate": self.rate}
+
+
+class TsallisRates(ScheduleRates):
     """Section 2.4: ``psi_t(p; s) = -2 / eta_t(s) sum_a sqrt(p_a)``."""
 
     power = 0.5
 
     def __init__(self, problem: Problem, parameters: ScheduleParameters) -> None:
         H, S, A = problem.mdp.shape
-        theory = Defaults(120 * math.sqrt(2) * math.e * H**3 * math.sqrt(A), 120 * math.e * H**2 * math.sqrt(A), 1.0)
-        super().__init__(problem, parameters, theory if parameters.tuning == "theory" else Defaults(0.0, 0.0, 0.5))
+        if parameters.tuning == "theory":
+            c_0, c = 120 * math.sqrt(2) * math.e * H**3 * math.sqrt(A), 120 * math.e * H**2 * math.sqrt(A)
+            super().__init__(problem, parameters, Defaults(c_0, c, 1.0), 2.0)
+        else:
+            super().__init__(problem, parameters, Defaults(0.0, 0.0, 0.5), 0.5)
         self.condition = 4.0 * H
-        self.rate = _resolved("rate", parameters.rate, 2.0 if self.theory else 0.5, problem, positive=True)  # c_1
-        self.growth = self.rate * H
-        self.self_timed = parameters.indexing == "self_timed"
+        self.growth = self.rate * H  # c_1 H
         self.weight_sum = problem.xp.zeros((H, S, problem.n_runs))  # X_t(s) = sum_{tau <= t} w_tau(s)
-        self.inverse_step = self.initial + self.weight_sum  # 1/eta_t(s)
-        self.eta = kernels.inverse(self.inverse_step)
 
     def leader(self, h: int, losses: Array, weight: Array) -> Array:
         """Return Tsallis' leaders."""
@@ -206,18 +236,8 @@ class TsallisRates(Rates):
         paid = spread + overflow_weight * math.sqrt(self.n_actions) * overflow
         return self.bonus_scale * (self.inverse_step - before) * paid
 
-    @property
-    def step_size(self) -> Array:
-        """eta_t, (H, S, 1, R)."""
-        return self.eta[:, :, None, :]
 
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The resolved parameters."""
-        return {**super().settings, "rate": self.rate}
-
-
-class ShannonRates(Rates):
+class ShannonRates(ScheduleRates):
     """Section 2.5: ``psi_t(p; s) = 1 / eta_t(s) sum_a p_a ln p_a``."""
 
     power = 0.0
@@ -232,20 +252,17 @@ class ShannonRates(Rates):
         # Lambda = 1 + ln(2 T (1 + T/c)); c = 0, which has no theory, counts as 1
         log_term = 1.0 + math.log(2 * T * (1 + T / (exploration or 1.0)))
         initial = 18 * math.e * H**3 * math.sqrt(A * log_term * log_actions)
-        default = Defaults(0.5, exploration, 0.02) if practical else Defaults(initial, exploration, 1.0)
-        super().__init__(problem, parameters, default)
+        if practical:
+            super().__init__(problem, parameters, Defaults(0.5, exploration, 0.02), 0.3 * math.sqrt(A))
+        else:
+            super().__init__(problem, parameters, Defaults(initial, exploration, 1.0), H * math.sqrt(A * log_term))
         self.condition = 2.0 * H
-        rate = 0.3 * math.sqrt(A) if practical else H * math.sqrt(A * log_term)
-        self.rate = _resolved("rate", parameters.rate, rate, problem, positive=True)  # kappa
         # H^2 A Lambda / kappa, which is kappa at the theory's own kappa
         self.stability = H**2 * A * log_term / self.rate if self.theory else self.rate
-        self.self_timed = parameters.indexing == "self_timed"
         self.log_actions = log_actions
         xp = problem.xp
         self.entropy_sum = xp.zeros((H, S, problem.n_runs))  # Y_t(s) = sum_{tau <= t} Ent_tau(s) w_tau(s)
         self.largest = xp.zeros((H, S, problem.n_runs))  # M_t(s) = ln A max_{tau <= t} w_tau(s)
-        self.inverse_step = self.initial + self.entropy_sum  # beta_t(s) = 1/eta_t(s)
-        self.eta = kernels.inverse(self.inverse_step)
 
     def leader(self, h: int, losses: Array, weight: Array) -> Array:
         """Return Shannon's leaders."""
@@ -279,16 +296,6 @@ class ShannonRates(Rates):
         # b_t = (beta_t - beta_{t-1}) Ent_t + (H^2 A Lambda / kappa) (sqrt(Y_t + M_t) - sqrt(Y_{t-1} + M_{t-1}))
         growth = xp.sqrt(self.entropy_sum + self.largest) - before
         return self.bonus_scale * (increase * entropy + self.stability * growth)
-
-    @property
-    def step_size(self) -> Array:
-        """eta_t, (H, S, 1, R)."""
-        return self.eta[:, :, None, :]
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The resolved parameters."""
-        return {**super().settings, "rate": self.rate}
 
 
 class LogBarrierRates(Rates):
