@@ -180,10 +180,8 @@ def test_what_is_returned_is_a_copy():
 # --- laws of the draws ----------------------------------------------------------------------------------------------
 
 # Seeded. Moments must lie within 5 standard errors (each fails by chance once in 10^6), Kolmogorov-Smirnov p-values
-# above 1e-4. With N = 40000 an error of 4 % in a standard deviation, or of 2 % in a distribution function, is found with
-# near certainty.
-N = 40000 an error of 3 % in a standard deviation, and one of 1.2 % in a
-# distribution function, are found with near certainty.
+# above 1e-4. With N = 40000 an error of 4 % in a standard deviation, or of 2 % in a distribution function, is found
+# with near certainty.
 N = 40000
 
 
