@@ -240,11 +240,17 @@ def draw_curves(axes: Axes, facet: Facet, looks: dict[str, Look], options: Curve
         x = np.concatenate([one.episodes for one in facet.curves])
         reference_slopes(axes, options.slopes, x, heights)
     if options.highest is not None:
-        axes.set_ylim(top=options.highest)
+        _end_axis(axes, options.highest)
         for curve, (mean, _, _) in zip(facet.curves, bands, strict=True):
             if mean.max() > options.highest:
                 notes.append(f"{curve.learner}: leaves the axis, up to {mean.max():.4g}")
     return notes
+
+
+def _end_axis(axes: Axes, highest: float) -> None:
+    """End a linear y axis at the top, with a margin below what is drawn in it and in the panels that share it."""
+    lowest = min(float(one.dataLim.y0) for one in axes.get_shared_y_axes().get_siblings(axes))
+    axes.set_ylim(lowest - 0.05 * (highest - lowest), highest)
 
 
 def means_of(facet: Facet) -> Array:
