@@ -7,11 +7,20 @@ import numpy as np
 import pytest
 
 from tabpo import kernels
-from tabpo.kernels import Boxes, compiled_boxes, plain_boxes
+from tabpo.kernels import Boxes, compiled_bounds, compiled_boxes, plain_boxes
 from tests.confidence_pieces import TOLERANCE, random_set
 from tests.conftest import random_policy
 
-SIZES = [(4, 5, 3, 6), (1, 1, 1, 1), (2, 13, 4, 1), (3, 2, 6, 9), (5, 9, 2, 3), (3, 17, 1, 2)]
+SIZES = [
+    (4, 5, 3, 6),
+    (1, 1, 1, 1),
+    (2, 13, 4, 1),
+    (3, 2, 6, 9),
+    (5, 9, 2, 3),
+    (3, 17, 1, 2),
+    (3, 6, 5, 2),
+    (4, 4, 11, 2),
+]
 
 
 def box_arguments(name: str, rng: np.random.Generator, H: int, S: int, A: int, R: int) -> tuple:
@@ -38,6 +47,10 @@ def box_arguments(name: str, rng: np.random.Generator, H: int, S: int, A: int, R
     }[name]  # fmt: skip
 
 
+def compiled(name: str):
+    return getattr(compiled_bounds if name.startswith("occupancy_bounds") else compiled_boxes, name)
+
+
 def run(function, arguments) -> list[np.ndarray]:
     result = function(*(a.copy() if isinstance(a, np.ndarray) else a for a in arguments))
     flat = []
@@ -61,7 +74,7 @@ def test_versions_agree(name, sizes, rng):
     reference = run(getattr(plain_boxes, name), arguments)
     others = [
         run(getattr(kernels, name), arguments),
-        run(getattr(compiled_boxes, name), packed),
+        run(compiled(name), packed),
         run(getattr(kernels, name), tuple(map(strict, arguments))),
     ]
     with kernels.using("numpy"):
@@ -75,7 +88,7 @@ def test_versions_agree(name, sizes, rng):
 def test_a_run_is_the_same_alone_and_beside_others(name, rng):
     R = 13
     arguments = box_arguments(name, rng, 4, 11, 3, R)
-    together = run(getattr(compiled_boxes, name), arguments)
+    together = run(compiled(name), arguments)
 
     def alone(argument, r):
         if isinstance(argument, Boxes):
@@ -84,6 +97,22 @@ def test_a_run_is_the_same_alone_and_beside_others(name, rng):
         return np.ascontiguousarray(argument[..., r : r + 1]) if is_by_run else argument
 
     for r in (0, 6, 12):
-        one = run(getattr(compiled_boxes, name), tuple(alone(a, r) for a in arguments))
+        one = run(compiled(name), tuple(alone(a, r) for a in arguments))
         for whole, single in zip(together, one, strict=True):
             np.testing.assert_array_equal(whole[..., r], single[..., 0])
+
+
+@pytest.mark.parametrize("width", [0.0, 1e-3, 0.05, 0.5, 3.0])
+def test_bounds_of_narrow_and_of_vacuous_sets(width, rng):
+    """Shortcuts: goods that are all the same, masses that are spent at once or never, actions that are never taken."""
+    for H, S, A, R in ((5, 6, 5, 8), (4, 9, 11, 3)):
+        centre, radius = random_set(rng, H, S, A, R, width)
+        radius = np.where(rng.random((H, S, A, 1, R)) < 0.3, 1.0, radius)  # never visited
+        centre[1, 2], radius[1, 2] = np.eye(S)[3][:, None], 0.0
+        boxes = Boxes.around(centre, radius)
+        policy = random_policy(rng, H, S, A, R, concentration=0.1)
+        policy[..., :2] = np.eye(A)[rng.integers(A, size=(H, S, 2))].transpose(0, 1, 3, 2)
+        for initial in (np.eye(S)[1], rng.dirichlet(np.ones(S))):
+            expected = plain_boxes.occupancy_bounds(boxes, initial, policy)
+            for one, other in zip(compiled_bounds.occupancy_bounds(boxes, initial, policy), expected, strict=True):
+                np.testing.assert_allclose(one, other, rtol=0, atol=TOLERANCE)

@@ -12,9 +12,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Protocol
+from typing import Protocol
 from weakref import WeakValueDictionary
 
+from tabpo import kernels
+from tabpo.arrays import Array
 from tabpo.kernels import Boxes, PackedBoxes
 
 
@@ -53,22 +55,17 @@ class Change:
     ----------
     boxes : PackedBoxes
         That version.
-    where : tuple of int arrays
-        Set, step and row of each.
+    where : int, (rows, 4)
+        See :func:`tabpo.kernels.take_rows`.
     """
 
-    def __init__(self, boxes: PackedBoxes, where: tuple[Any, Any, Any]) -> None:
-        n, h, row = where
+    def __init__(self, boxes: PackedBoxes, where: Array) -> None:
         self.where = where
-        self.rows = [array[n, h, ..., row] for array in boxes.arrays]
+        self.rows = kernels.take_rows(boxes, where)
 
     def exchange(self, boxes: PackedBoxes) -> None:
         """Take ``boxes`` from the one version to the other, and keep the rows that they had."""
-        n, h, row = self.where
-        theirs = Change(boxes, self.where).rows
-        for array, rows in zip(boxes.arrays, self.rows, strict=True):
-            array[n, h, ..., row] = rows
-        self.rows = theirs
+        kernels.exchange_rows(boxes, self.where, self.rows)
 
 
 class History:
@@ -109,8 +106,8 @@ class History:
         return self._copy is not None or len(self._held) > 0
 
     @contextmanager
-    def changing(self, where: tuple[Any, Any, Any]) -> Iterator[None]:
-        """Begin a new version; these rows (set, step, row) of the live sets are updated while the context lasts."""
+    def changing(self, where: Array) -> Iterator[None]:
+        """Begin a new version; these rows of the live sets are updated while the context lasts."""
         change = Change(self.live, where)
         yield
         self._changes.append(change if self._copy is None else Change(self.live, where))

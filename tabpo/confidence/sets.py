@@ -165,12 +165,14 @@ class ConfidenceSets:
 
     def _recording(self, due: Array) -> AbstractContextManager[None]:
         """Return the context in which the sets of the runs that are due may be updated."""
-        if self._history is None or not self._history.forget():
+        if not isinstance(self.boxes, PackedBoxes) or self._history is None or not self._history.forget():
             return nullcontext()
         changed = ((due > 0) & (self.counts.visits != self.visits_in_force))[:-1]  # no next state after the last step
-        where = np.flatnonzero(changed)
-        h, s, a, r = np.unravel_index(where, changed.shape)
-        return self._history.changing((r, h, a * changed.shape[1] + s)) if len(where) else nullcontext()
+        at = np.flatnonzero(changed)
+        if len(at) == 0:
+            return nullcontext()
+        h, s, a, r = np.unravel_index(at, changed.shape)
+        return self._history.changing(self.boxes.where(r, h, s, a))
 
     def snapshot(self) -> Snapshot:
         """Return the sets in force, to be handed to :meth:`evaluate` later. Dropping it frees the memory it takes."""

@@ -7,7 +7,8 @@ compiled by Numba for the CPU. They are in pairs of modules:
 - :mod:`~tabpo.kernels.plain_leaders` and :mod:`~tabpo.kernels.leaders`, the regularised leaders;
 - :mod:`~tabpo.kernels.plain_trust_regions` and :mod:`~tabpo.kernels.trust_regions`, conservative steps;
 - :mod:`~tabpo.kernels.plain_ftrl` and :mod:`~tabpo.kernels.ftrl`, what learners need beside the leaders;
-- :mod:`~tabpo.kernels.plain_boxes` and :mod:`~tabpo.kernels.compiled_boxes`, confidence sets;
+- :mod:`~tabpo.kernels.plain_boxes` and :mod:`~tabpo.kernels.compiled_boxes`, confidence sets (bounds of occupancies
+  over them: :mod:`~tabpo.kernels.compiled_bounds`);
 - :mod:`~tabpo.kernels.plain_models` and :mod:`~tabpo.kernels.compiled_models`, empirical models.
 
 The arrays handed over choose: NumPy arrays run the compiled version, everything else the plain one. The environment
@@ -56,6 +57,7 @@ __all__ = [
     "count_trajectory",
     "empirical_mean",
     "empirical_variance",
+    "exchange_rows",
     "expected_loss",
     "exploration_bonus",
     "exponential_weights",
@@ -80,6 +82,7 @@ __all__ = [
     "sample_trajectories",
     "shannon_leader",
     "state_occupancy",
+    "take_rows",
     "tsallis_leader",
     "tsallis_spread",
     "using",
@@ -244,8 +247,8 @@ tsallis_leader = _kernel("tsallis_leader", plain_leaders, "leaders")
 log_barrier_leader = _kernel("log_barrier_leader", plain_leaders, "leaders")
 largest_in_tv_ball = _kernel("largest_in_tv_ball", plain_trust_regions, "trust_regions")
 largest_in_kl_ball = _kernel("largest_in_kl_ball", plain_trust_regions, "trust_regions")
-occupancy_bounds = _kernel("occupancy_bounds", plain_boxes, "compiled_boxes")
-occupancy_bounds_at = _kernel("occupancy_bounds_at", plain_boxes, "compiled_boxes")
+occupancy_bounds = _kernel("occupancy_bounds", plain_boxes, "compiled_bounds")
+occupancy_bounds_at = _kernel("occupancy_bounds_at", plain_boxes, "compiled_bounds")
 extreme_expectations = _kernel("extreme_expectations", plain_boxes, "compiled_boxes")
 extended_q_values = _kernel("extended_q_values", plain_boxes, "compiled_boxes")
 count_trajectory = _kernel("count_trajectory", plain_boxes, "compiled_boxes")
@@ -253,6 +256,16 @@ refresh_boxes = _kernel("refresh_boxes", plain_boxes, "compiled_boxes")
 empirical_mean = _kernel("empirical_mean", plain_models, "compiled_models")
 empirical_variance = _kernel("empirical_variance", plain_models, "compiled_models")
 least_mean = _kernel("least_mean", plain_models, "compiled_models")
+
+
+def take_rows(boxes: PackedBoxes, where: Any) -> Any:
+    """Return what packed sets hold in some rows; see :func:`tabpo.kernels.compiled_boxes.take_rows`."""
+    return _compiled("compiled_boxes").take_rows(boxes, where)
+
+
+def exchange_rows(boxes: PackedBoxes, where: Any, rows: Any) -> None:
+    """Exchange rows of packed sets; see :func:`tabpo.kernels.compiled_boxes.exchange_rows`."""
+    _compiled("compiled_boxes").exchange_rows(boxes, where, rows)
 
 
 class _DenseTables:
@@ -280,4 +293,5 @@ def warm_up() -> None:
         _compiled("trust_regions")
         _compiled("ftrl")
         _compiled("compiled_boxes")
+        _compiled("compiled_bounds")
         _compiled("compiled_models")

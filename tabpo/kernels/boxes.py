@@ -17,8 +17,8 @@ from tabpo.arrays import Array, namespace
 
 Floats = NDArray[np.float64]
 
-LANES = 8
-"""The rows of a packed set are a multiple of it, filled up with rows that have no mass to hand out."""
+LANES = 4
+"""States whose rows stand side by side in a packed set: as many numbers as fill a 256-bit register."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,70 +46,75 @@ class Boxes:
         """The same sets for the compiled kernels (NumPy arrays only)."""
         n_steps, n_states, n_actions, _, n_sets = self.lowest.shape
         sets = PackedBoxes.empty(n_steps, n_states, n_actions, n_sets)
-        for lowest, highest, h, n in _steps_and_sets(self.lowest, self.highest):
-            sets.set_step(n, h, lowest, highest)
+        sets.lowest[...] = _in_blocks(self.lowest)
+        sets.capacity[...] = _in_blocks(self.highest) - sets.lowest
+        left = np.minimum(np.maximum(1.0 - sets.lowest.sum(axis=4), 0.0), sets.capacity.sum(axis=4))
+        is_state = (np.arange(sets.mass.shape[2] * LANES) < n_states).reshape(-1, 1, LANES)
+        sets.mass[...] = np.where(is_state, left, 0.0)
         return sets
 
 
-def _steps_and_sets(lowest: Any, highest: Any) -> Any:
-    for h in range(lowest.shape[0]):
-        for n in range(lowest.shape[-1]):
-            yield lowest[h, ..., n], highest[h, ..., n], h, n
+def _in_blocks(array: Floats) -> Floats:
+    """Return an array (H, S, A, S, N) in the layout of :class:`PackedBoxes`."""
+    n_steps, n_states, n_actions, n_next, n_sets = array.shape
+    n_blocks = -(-n_states // LANES)
+    padded = np.zeros((n_steps, n_blocks * LANES, n_actions, n_next, n_sets))
+    padded[:, :n_states] = array
+    return padded.reshape(n_steps, n_blocks, LANES, n_actions, n_next, n_sets).transpose(5, 0, 1, 3, 4, 2)
 
 
 @dataclass(frozen=True, eq=False)
 class PackedBoxes:
-    """Sets in the layout of the compiled kernels: the rows (s, a) of one set and step stand side by side.
+    """Sets in the layout of the compiled kernels: the rows of :data:`LANES` states and one action side by side.
 
-    Row (s, a) has the index ``a S + s``; rows are filled up to a multiple of :data:`LANES`.
+    Row (s, a) is lane ``s % LANES`` of block ``(s // LANES, a)``. Lanes beyond the last state have no mass.
 
     Attributes
     ----------
-    capacity, lowest : (N, H, S, rows)
-        N = R, or N = 1 for sets shared by all runs; the third axis is the next state.
-    mass : (N, H, rows)
-        ``1 - sum lowest``, what is to be handed out.
-    n_actions : int
+    capacity, lowest : (N, H, S / LANES, A, S, LANES)
+        N = R, or N = 1 for sets shared by all runs; the last axis but one is the next state.
+    mass : (N, H, S / LANES, A, LANES)
+        What is to be handed out: ``1 - sum lowest``, but for rounding no more than there is capacity for.
     """
 
     capacity: Floats
     lowest: Floats
     mass: Floats
-    n_actions: int
 
     @property
     def arrays(self) -> tuple[Floats, Floats, Floats]:
-        """The three arrays, as the compiled kernels take them."""
-        return self.capacity, self.lowest, self.mass
+        """Capacity and lowest (N, H, blocks S, LANES) and mass (N, H, blocks, LANES), as compiled kernels take them."""
+        shape = (*self.mass.shape[:2], -1, LANES)
+        return self.capacity.reshape(shape), self.lowest.reshape(shape), self.mass.reshape(shape)
+
+    @property
+    def n_actions(self) -> int:
+        """A."""
+        n_actions: int = self.mass.shape[3]
+        return n_actions
 
     @classmethod
     def empty(cls, n_steps: int, n_states: int, n_actions: int, n_sets: int) -> PackedBoxes:
         """Return sets to be filled in."""
-        n_rows = -(-n_states * n_actions // LANES) * LANES
-        shape = (n_sets, n_steps, n_states, n_rows)
-        return cls(np.zeros(shape), np.zeros(shape), np.zeros((n_sets, n_steps, n_rows)), n_actions)
+        shape = (n_sets, n_steps, -(-n_states // LANES), n_actions, n_states, LANES)
+        return cls(np.zeros(shape), np.zeros(shape), np.zeros((*shape[:4], LANES)))
 
     def copy(self) -> PackedBoxes:
         """Return the same sets in arrays of their own."""
-        return PackedBoxes(self.capacity.copy(), self.lowest.copy(), self.mass.copy(), self.n_actions)
+        return PackedBoxes(self.capacity.copy(), self.lowest.copy(), self.mass.copy())
 
-    def set_step(self, n: int, h: int, lowest: Floats, highest: Floats) -> None:
-        """Put in the bounds (S, A, S) of one set and step."""
-        n_states, n_actions, _ = lowest.shape
-        rows = n_states * n_actions
-        by_row = lowest.transpose(2, 1, 0).reshape(n_states, rows)
-        self.lowest[n, h, :, :rows] = by_row
-        self.capacity[n, h, :, :rows] = highest.transpose(2, 1, 0).reshape(n_states, rows) - by_row
-        self.mass[n, h, :rows] = np.maximum(1.0 - by_row.sum(axis=0), 0.0)
+    def where(self, n: Any, h: Any, s: Any, a: Any) -> NDArray[np.int64]:
+        """Return set, step, block and lane, (rows, 4), of the rows (set, step, state, action) in :attr:`arrays`."""
+        return np.stack([n, h, s // LANES * self.n_actions + a, s % LANES], axis=1)
 
     @property
     def dense(self) -> Boxes:
         """The same sets in the layout of the formulas."""
-        n_sets, n_steps, n_states, _ = self.lowest.shape
-        shape = (n_sets, n_steps, n_states, self.n_actions, n_states)
-        rows = n_states * self.n_actions
+        n_sets, n_steps, n_blocks, n_actions, n_states, _ = self.lowest.shape
 
         def unpacked(array: Floats) -> Floats:
-            return np.ascontiguousarray(array[..., :rows].reshape(shape).transpose(1, 4, 3, 2, 0))
+            states = array.transpose(1, 2, 5, 3, 4, 0)
+            by_state = states.reshape(n_steps, n_blocks * LANES, n_actions, n_states, n_sets)
+            return np.ascontiguousarray(by_state[:, :n_states])
 
         return Boxes(unpacked(self.lowest), unpacked(self.lowest + self.capacity))

@@ -1,8 +1,8 @@
 """Visit counts and boxes of distributions, compiled by Numba; see :mod:`tabpo.kernels.plain_boxes` for the formulas.
 
-One sort serves all rows (s, a) of a step, so the innermost loops run over these rows, one run after the other: a run's
-numbers cannot depend on the runs beside it. Scratch arrays are filled up to whole vectors of eight; what the lanes
-beyond the last state or row hold is never read.
+One sort of the next states serves all rows (s, a) of a step, so the innermost loops run over these rows, one run after
+the other: a run's numbers cannot depend on the runs beside it. Scratch arrays are filled up to whole vectors; what the
+lanes beyond the last state hold is never read.
 """
 
 from __future__ import annotations
@@ -13,246 +13,130 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from tabpo.kernels import simd, simd_boxes
-from tabpo.kernels.boxes import Boxes, PackedBoxes
-from tabpo.kernels.compiled import (
-    IN1,
-    IN3,
-    IN4,
-    INDEX1,
-    INDEX2,
-    OUT3,
-    OUT4,
-    _array,
-    compiled,
-)
+from tabpo.kernels import simd_boxes
+from tabpo.kernels.boxes import LANES, Boxes, PackedBoxes
+from tabpo.kernels.compiled import IN1, IN3, IN4, INDEX1, INDEX2, OUT2, OUT3, OUT4, _array, compiled
 
-IN5 = _array(types.float64, 5)
 INDEX4, INDEX5 = (_array(types.int64, n) for n in (4, 5))
 INDEX1_OUT, INDEX4_OUT, INDEX5_OUT = (_array(types.int64, n, readonly=False) for n in (1, 4, 5))
 
-BLOCK = 16
-"""Targets whose products with the lowest probabilities are taken before their masses are handed out."""
+PATIENCE = 8
+"""Guesses of how many states use up the masses are lowered by one after so many that were high enough."""
 
 
 @compiled()
-def _in_order(goods: Any, n_states: int, order: Any, larger: Any, placed: Any) -> None:
-    """Write the states in the order of decreasing ``goods``; ties keep the states' order."""
-    for i in range(0, n_states, 8):
-        simd_boxes.count_larger_8(goods, n_states, larger, i)
-    for s in range(n_states):
-        placed[s] = 0
-    for s in range(n_states):
-        place = larger[s]
-        order[place + placed[place]] = s
-        placed[place] += 1
-
-
-@compiled()
-def _average(weights: Any, terms: Any, n_from: int, goods: Any) -> None:
-    """Write ``goods(x) = sum_a weights(a|x) terms(x, a)`` for the first ``n_from`` states; rows in packed order."""
-    n_actions = (weights.size - 8) // n_from
-    for i in range(0, n_from, 8):
-        simd_boxes.weighted_sum_8(weights, terms, n_from, n_actions, goods, i)
-
-
-@compiled()
-def _best(rows: Any, goods: Any, first: int, last: int, totals: Any, sorting: Any) -> None:
-    """Write ``max_q <q, goods[t]>`` of every row for first <= t < last to ``totals[t - first]``."""
-    capacity, lowest, mass = rows
-    n_states, n_rows = lowest.shape
-    stride = goods.shape[1]
-    coefficients = goods.ravel()
-    order = sorting[0]
-    fours = first + (last - first) // 4 * 4
-    for i in range(0, n_rows, 8):  # <lowest, goods>
-        for t in range(first, fours, 4):
-            simd.dense_4x8(coefficients, t * stride, stride, n_states, order, lowest, i, totals, t - first, i)
-        for t in range(fours, last):
-            simd.dense_1x8(coefficients, t * stride, stride, n_states, order, lowest, i, totals, t - first, i)
-    for t in range(first, last):
-        _in_order(goods[t], n_states, order, sorting[1], sorting[2])
+def in_order(goods: Any, n_states: int, orders: Any, places: Any) -> None:
+    """Write the states in the order of decreasing goods for every target; ties keep the states' order."""
+    larger, placed = places
+    n_lanes = goods.shape[1]
+    for t in range(len(goods)):
         i = 0
-        while i + 16 <= n_rows:
-            simd_boxes.hand_out_16(capacity, mass, order, goods[t], n_states, totals[t - first], i)
-            i += 16
-        if i < n_rows:
-            simd_boxes.hand_out_8(capacity, mass, order, goods[t], n_states, totals[t - first], i)
-
-
-@compiled()
-def _scratch(n_targets: int, n_states: int, n_rows: int) -> Any:
-    """Return space for the extreme expectations of ``n_targets`` targets, and for a sort."""
-    return np.zeros((n_targets, n_rows + 8)), np.zeros((3, n_states + 7), dtype=np.int64)
-
-
-@compiled()
-def _step_back(rows: Any, weights: Any, n_from: int, goods: Any) -> None:
-    """Take the goods of the targets one step back.
-
-    ``goods[t, x] <- sum_a weights(a|x) max_q <q, goods[t]>`` for the ``n_from`` states x that the rows start from.
-    """
-    n_states, n_rows = rows[0].shape
-    totals, sorting = _scratch(BLOCK, n_states, n_rows)
-    for start in range(0, len(goods), BLOCK):
-        end = min(start + BLOCK, len(goods))
-        _best(rows, goods, start, end, totals, sorting)
-        for t in range(start, end):
-            _average(weights, totals[t - start], n_from, goods[t])
-
-
-@compiled()
-def _first_step_back(rows: Any, weights: Any, n_from: int, goods: Any) -> None:
-    """Write the goods one step before the targets: the greatest probability of each state s, and minus the least.
-
-    They go to ``goods[s]`` and ``goods[S + s]``. The least probability leaves to the other states what they can take.
-    """
-    capacity, lowest, mass = rows
-    n_states, n_rows = lowest.shape
-    terms = np.zeros((3, n_rows + 8))
-    together, greatest, negative = terms[0], terms[1], terms[2]
-    for s in range(n_states):
-        for i in range(n_rows):
-            together[i] += capacity[s, i]
-    for s in range(n_states):
-        room, low = capacity[s], lowest[s]
-        for i in range(n_rows):
-            left = max(mass[i] - (together[i] - room[i]), 0.0)
-            greatest[i] = low[i] + min(room[i], mass[i])
-            negative[i] = -(low[i] + min(room[i], left))
-        _average(weights, greatest, n_from, goods[s])
-        _average(weights, negative, n_from, goods[n_states + s])
-
-
-@compiled()
-def _to_start(sets: Any, weights: Any, start: Any, goods: Any, h: int) -> None:
-    """Write the goods of the targets of step h >= 1 at the states where the first step starts.
-
-    ``goods[s]`` for the greatest probability of state s, ``goods[S + s]`` for minus the least. ``sets`` and ``weights``
-    are those of one run by step, ``start`` the rows and weights of the starting states and their number.
-    """
-    capacity, lowest, mass = sets
-    start_rows, start_weights, n_starts = start
-    n_states = capacity.shape[1]
-    if h == 1:
-        _first_step_back(start_rows, start_weights, n_starts, goods)
-        return
-    _first_step_back((capacity[h - 1], lowest[h - 1], mass[h - 1]), weights[h - 1], n_states, goods)
-    for i in range(h - 2, 0, -1):
-        _step_back((capacity[i], lowest[i], mass[i]), weights[i], n_states, goods)
-    _step_back(start_rows, start_weights, n_starts, goods)
-
-
-@compiled()
-def _start_of(sets: Any, weights: Any, starts: Any) -> Any:
-    """Return the rows of the first step from the starting states, in packed order, their weights and their number."""
-    capacity, lowest, mass = sets
-    n_states, n_starts = capacity.shape[1], len(starts)
-    n_actions = (weights.shape[1] - 8) // n_states
-    n_rows = (n_starts * n_actions + 7) // 8 * 8
-    some_capacity, some_lowest, some_mass = np.zeros((n_states, n_rows)), np.zeros((n_states, n_rows)), np.zeros(n_rows)
-    some_weights = np.zeros(n_starts * n_actions + 8)
-    for a in range(n_actions):
-        for k in range(n_starts):
-            i, row = a * n_starts + k, a * n_states + starts[k]
-            some_weights[i] = weights[0, row]
-            some_mass[i] = mass[0, row]
-            for x in range(n_states):
-                some_capacity[x, i] = capacity[0, x, row]
-                some_lowest[x, i] = lowest[0, x, row]
-    return (some_capacity, some_lowest, some_mass), some_weights, n_starts
-
-
-@compiled(IN4, IN4, IN3, IN1, IN4, types.int64, OUT3, OUT3)
-def _occupancy_bounds(
-    capacity: Any, lowest: Any, mass: Any, initial: Any, policy: Any, first: int, upper: Any, lower: Any
-) -> None:
-    """Write the bounds at the steps from ``first`` on, as many as there is room for."""
-    _, n_states, n_actions, n_runs = policy.shape
-    last = first + len(upper)
-    goods = np.zeros((2 * n_states, (n_states + 7) // 8 * 8))
-    weights = np.zeros((last, n_states * n_actions + 8))
-    starts = np.nonzero(initial)[0]  # the first step needs the rows of these states only
-    for r in range(n_runs):
-        for h in range(last - 1):
-            for a in range(n_actions):
-                for s in range(n_states):
-                    weights[h, a * n_states + s] = policy[h, s, a, r]
-        n = r if len(mass) > 1 else 0
-        sets = capacity[n], lowest[n], mass[n]
-        start = _start_of(sets, weights, starts)
-        for h in range(first, last):
-            if h == 0:
-                for s in range(n_states):
-                    upper[0, s, r] = lower[0, s, r] = initial[s]
-                continue
-            _to_start(sets, weights, start, goods, h)
+        while i + 24 <= n_lanes:
+            simd_boxes.count_larger_24(goods, t, n_states, larger, i)
+            i += 24
+        while i < n_lanes:
+            simd_boxes.count_larger_8(goods, t, n_states, larger, i)
+            i += 8
+        if simd_boxes.place(larger, n_states, orders, t) < n_states * (n_states - 1) // 2:  # some have the same place
+            placed[:] = 0
             for s in range(n_states):
-                most, least = 0.0, 0.0
-                for k in range(len(starts)):
-                    most += initial[starts[k]] * goods[s, k]
-                    least -= initial[starts[k]] * goods[n_states + s, k]
-                upper[h - first, s, r] = most
-                lower[h - first, s, r] = least
+                place = larger[s]
+                orders[t, place + placed[place]] = s
+                placed[place] += 1
 
 
-def _packed(boxes: Boxes | PackedBoxes) -> PackedBoxes:
-    return boxes if isinstance(boxes, PackedBoxes) else boxes.packed
+@compiled()
+def hand_out(
+    n: int, capacity: Any, mass: Any, b: int, a: int, orders: Any, goods: Any, guess: int, out: Any, u: int, i: int
+) -> int:
+    """Add what the rows of four states, block b, and n <= 5 actions from a on hand out to ``out``, for every target.
+
+    What it is worth to target t goes to ``out[u + t]`` from entry i on. Returns the next guess: :data:`PATIENCE` times
+    the number of states that use up the masses of most rows. No number depends on it.
+    """
+    count = len(capacity) // len(mass)
+    first, lane = b * count, a * LANES
+    for t in range(len(goods)):
+        v, sure = u + t, min(guess // PATIENCE, count)
+        if n == 5:
+            needed = simd_boxes.hand_out_5(capacity, first, mass, b, orders, goods, t, sure, count, out, v, lane, i)
+        elif n == 4:
+            needed = simd_boxes.hand_out_4(capacity, first, mass, b, orders, goods, t, sure, count, out, v, lane, i)
+        elif n == 3:
+            needed = simd_boxes.hand_out_3(capacity, first, mass, b, orders, goods, t, sure, count, out, v, lane, i)
+        elif n == 2:
+            needed = simd_boxes.hand_out_2(capacity, first, mass, b, orders, goods, t, sure, count, out, v, lane, i)
+        else:
+            needed = simd_boxes.hand_out_1(capacity, first, mass, b, orders, goods, t, sure, count, out, v, lane, i)
+        guess = PATIENCE * (needed + 1) - 1 if needed > sure else max(guess - 1, 0)
+    return guess
 
 
-def occupancy_bounds(boxes: Boxes | PackedBoxes, initial: Any, policy: Any) -> tuple[Any, Any]:
-    """See :func:`tabpo.kernels.plain_boxes.occupancy_bounds`."""
-    n_steps, n_states, _, n_runs = policy.shape
-    upper = np.empty((n_steps, n_states, n_runs))
-    lower = np.empty_like(upper)
-    _occupancy_bounds(*_packed(boxes).arrays, initial, policy, 0, upper, lower)
-    return upper, lower
+@compiled()
+def _best(rows: Any, goods: Any, guess: int, totals: Any, scratch: Any) -> int:
+    """Write ``max_q <q, goods[0]>`` of every row to ``totals``; return the next guess, see :func:`hand_out`."""
+    capacity, lowest, mass = rows
+    orders, places = scratch
+    n_blocks = len(mass)
+    n_states = len(capacity) // n_blocks
+    in_order(goods, n_states, orders, places)
+    totals[...] = 0.0
+    for b in range(n_blocks):
+        for x in range(n_states):
+            for i in range(LANES):
+                totals[b, i] += goods[0, x] * lowest[b * n_states + x, i]
+        guess = hand_out(1, capacity, mass, b, 0, orders, goods, guess, totals, b, 0)
+    return guess
 
 
-def occupancy_bounds_at(boxes: Boxes | PackedBoxes, initial: Any, policy: Any, h: int) -> tuple[Any, Any]:
-    """See :func:`tabpo.kernels.plain_boxes.occupancy_bounds_at`."""
-    _, n_states, _, n_runs = policy.shape
-    upper = np.empty((1, n_states, n_runs))
-    lower = np.empty_like(upper)
-    _occupancy_bounds(*_packed(boxes).arrays, initial, policy, h, upper, lower)
-    return upper[0], lower[0]
+@compiled()
+def _best_scratch(n_states: int, n_blocks: int) -> Any:
+    """Return goods, totals and scratch for :func:`_best`."""
+    padded = (n_states + 7) // 8 * 8
+    scratch = np.zeros((1, n_states), dtype=np.int64), np.zeros((2, padded), dtype=np.int64)
+    return np.zeros((1, padded)), np.zeros((n_blocks, LANES)), scratch
 
 
-@compiled(IN4, IN4, IN3, IN3, types.float64, OUT4)
+@compiled(IN4, IN4, IN4, IN3, types.float64, OUT4)
 def _extreme_expectations(capacity: Any, lowest: Any, mass: Any, values: Any, sign: float, out: Any) -> None:
     n_steps, n_states, n_actions, n_runs = out.shape
-    totals, sorting = _scratch(1, n_states, mass.shape[2])
-    goods = np.zeros((1, (n_states + 7) // 8 * 8))
+    goods, totals, scratch = _best_scratch(n_states, mass.shape[2])
+    guess = 0
     for r in range(n_runs):
         n = r if len(mass) > 1 else 0
         v = r if values.shape[2] > 1 else 0
         for h in range(n_steps):
             for s in range(n_states):
                 goods[0, s] = sign * values[h, s, v]
-            _best((capacity[n, h], lowest[n, h], mass[n, h]), goods, 0, 1, totals, sorting)
+            guess = _best((capacity[n, h], lowest[n, h], mass[n, h]), goods, guess, totals, scratch)
             for s in range(n_states):
                 for a in range(n_actions):
-                    out[h, s, a, r] = sign * totals[0, a * n_states + s]
+                    out[h, s, a, r] = sign * totals[s // LANES * n_actions + a, s % LANES]
+
+
+def packed(boxes: Boxes | PackedBoxes) -> PackedBoxes:
+    """Return the sets in the layout of the compiled kernels."""
+    return boxes if isinstance(boxes, PackedBoxes) else boxes.packed
 
 
 def extreme_expectations(boxes: Boxes | PackedBoxes, values: Any, largest: bool) -> Any:
     """See :func:`tabpo.kernels.plain_boxes.extreme_expectations`."""
-    sets = _packed(boxes)
-    n_sets, n_steps, n_states, _ = sets.lowest.shape
-    out = np.empty((n_steps, n_states, sets.n_actions, max(n_sets, values.shape[2])))
+    sets = packed(boxes)
+    n_states, n_runs = sets.lowest.shape[4], max(len(sets.lowest), values.shape[2])
+    out = np.empty((sets.lowest.shape[1], n_states, sets.n_actions, n_runs))
     _extreme_expectations(*sets.arrays, values, 1.0 if largest else -1.0, out)
     return out
 
 
-@compiled(IN4, IN4, IN3, IN4, IN4, types.float64, types.float64, OUT4, OUT3)
+@compiled(IN4, IN4, IN4, IN4, IN4, types.float64, types.float64, OUT4, OUT3)
 def _extended_q_values(
     capacity: Any, lowest: Any, mass: Any, losses: Any, policy: Any, factor: float, sign: float, q: Any, values: Any
 ) -> None:
     n_steps, n_states, n_actions, n_runs = policy.shape
     action_step = 0 if losses.shape[2] == 1 else 1
     run_step = 0 if losses.shape[3] == 1 else 1
-    totals, sorting = _scratch(1, n_states, mass.shape[2])
-    goods = np.zeros((1, (n_states + 7) // 8 * 8))
+    goods, totals, scratch = _best_scratch(n_states, mass.shape[2])
+    guess = 0
     for r in range(n_runs):
         n = r if len(mass) > 1 else 0
         for s in range(n_states):
@@ -260,12 +144,12 @@ def _extended_q_values(
         for h in range(n_steps - 1, -1, -1):
             for s in range(n_states):
                 goods[0, s] = sign * values[h + 1, s, r]
-            _best((capacity[n, h], lowest[n, h], mass[n, h]), goods, 0, 1, totals, sorting)
+            guess = _best((capacity[n, h], lowest[n, h], mass[n, h]), goods, guess, totals, scratch)
             for s in range(n_states):
                 value = 0.0
                 for a in range(n_actions):
                     loss = losses[h, s, a * action_step, r * run_step]
-                    q[h, s, a, r] = loss + factor * (sign * totals[0, a * n_states + s])
+                    q[h, s, a, r] = loss + factor * (sign * totals[s // LANES * n_actions + a, s % LANES])
                     value += policy[h, s, a, r] * q[h, s, a, r]
                 values[h, s, r] = value
 
@@ -278,7 +162,7 @@ def extended_q_values(
     q = np.empty(policy.shape)
     values = np.empty((n_steps + 1, n_states, n_runs))
     sign = 1.0 if largest else -1.0
-    _extended_q_values(*_packed(boxes).arrays, losses, policy, 1.0 + dilation, sign, q, values)
+    _extended_q_values(*packed(boxes).arrays, losses, policy, 1.0 + dilation, sign, q, values)
     return q, values
 
 
@@ -304,7 +188,7 @@ def count_trajectory(
 
 
 @compiled(
-    OUT4, OUT4, OUT3, INDEX5, INDEX4, INDEX4_OUT, INDEX1, types.float64, types.float64, types.int64, types.float64, IN1
+    OUT4, OUT4, OUT4, INDEX5, INDEX4, INDEX4_OUT, INDEX1, types.float64, types.float64, types.int64, types.float64, IN1
 )
 def _refresh_boxes(
     capacity: Any,
@@ -324,7 +208,8 @@ def _refresh_boxes(
     for h in range(n_steps):
         for s in range(n_states):
             for a in range(n_actions):
-                row = a * n_states + s
+                block, lane = s // LANES * n_actions + a, s % LANES
+                first = block * n_states
                 for r in range(n_runs):
                     n = visits[h, s, a, r]
                     if due[r] == 0 or n == at_epoch[h, s, a, r]:
@@ -333,15 +218,16 @@ def _refresh_boxes(
                     if h + 1 == n_steps:  # no next state is seen after the last step
                         continue
                     ratio = log_term / max(n - offset, 1)
-                    left = 1.0
+                    left, room = 1.0, 0.0
                     for x in range(n_states):
                         centre = counts[h, s, a, x, r] / n
                         radius = min(width_scale[r] * (root * math.sqrt(centre * ratio) + linear * ratio), 1.0)
                         low = max(centre - radius, 0.0)
-                        lowest[r, h, x, row] = low
-                        capacity[r, h, x, row] = min(centre + radius, 1.0) - low
+                        lowest[r, h, first + x, lane] = low
+                        capacity[r, h, first + x, lane] = min(centre + radius, 1.0) - low
                         left -= low
-                    mass[r, h, row] = max(left, 0.0)
+                        room += capacity[r, h, first + x, lane]
+                    mass[r, h, block, lane] = min(max(left, 0.0), room)
 
 
 def refresh_boxes(
@@ -357,6 +243,42 @@ def refresh_boxes(
     width_scale: Any,
 ) -> tuple[PackedBoxes, Any]:
     """See :func:`tabpo.kernels.plain_boxes.refresh_boxes`."""
-    sets = _packed(boxes)
+    sets = packed(boxes)
     _refresh_boxes(*sets.arrays, counts, visits, at_epoch, due, root, linear, offset, log_term, width_scale)
     return sets, at_epoch
+
+
+@compiled(OUT4, OUT4, OUT4, INDEX2, OUT2, types.boolean)
+def _exchange_rows(capacity: Any, lowest: Any, mass: Any, where: Any, rows: Any, give: bool) -> None:
+    n_states = rows.shape[1] // 2
+    for i in range(len(where)):
+        n, h, block, lane = where[i, 0], where[i, 1], where[i, 2], where[i, 3]
+        first = block * n_states
+        for x in range(n_states):
+            room, low = capacity[n, h, first + x, lane], lowest[n, h, first + x, lane]
+            if give:
+                capacity[n, h, first + x, lane], lowest[n, h, first + x, lane] = rows[i, x], rows[i, n_states + x]
+            rows[i, x], rows[i, n_states + x] = room, low
+        left = mass[n, h, block, lane]
+        if give:
+            mass[n, h, block, lane] = rows[i, 2 * n_states]
+        rows[i, 2 * n_states] = left
+
+
+def take_rows(boxes: PackedBoxes, where: Any) -> Any:
+    """Return what packed sets hold in some rows: capacity, lowest and mass, (rows, 2 S + 1).
+
+    Parameters
+    ----------
+    boxes : PackedBoxes
+    where : int, (rows, 4)
+        See :meth:`PackedBoxes.where`.
+    """
+    rows = np.empty((len(where), 2 * boxes.lowest.shape[4] + 1))
+    _exchange_rows(*boxes.arrays, where, rows, False)
+    return rows
+
+
+def exchange_rows(boxes: PackedBoxes, where: Any, rows: Any) -> None:
+    """Put other rows into packed sets; what these held goes to ``rows``, see :func:`take_rows`."""
+    _exchange_rows(*boxes.arrays, where, rows, True)
