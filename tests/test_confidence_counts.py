@@ -8,7 +8,7 @@ import array_api_strict
 import numpy as np
 import pytest
 
-from tabpo import confidence, kernels
+from tabpo import confidence, kernels, planning
 from tests.confidence_pieces import TOLERANCE, Seen, random_set
 from tests.conftest import random_policy
 
@@ -140,6 +140,20 @@ def test_sets_follow_the_counts_at_epochs_or_every_episode(refresh, backend, rng
             begun_policy = np.where(np.arange(3)[:, None, None, None] < h, policy, np.nan)
             for of_step, bound in zip(sets.occupancy_bounds_at(h, initial, begun_policy), whole, strict=True):
                 np.testing.assert_array_equal(of_step, bound[h])
+
+
+@pytest.mark.parametrize("refresh", ["epoch", "episode"])
+def test_sets_of_no_width_are_the_empirical_model(refresh, rng):
+    shape, R = (4, 7, 3), 5
+    sets = confidence.ConfidenceSets(shape, R, 100, confidence.ConfidenceSettings(width_scale=0.0, refresh=refresh))
+    for _ in range(60):
+        sets.observe([Seen(rng.integers(7, size=(4, R)), rng.integers(3, size=(4, R)))])
+    policy, initial = random_policy(rng, *shape, R), rng.dirichlet(np.ones(7))
+    upper, lower = sets.occupancy_bounds(initial, policy)
+    np.testing.assert_array_equal(upper, lower)
+    for r in range(R):
+        exact = planning.state_occupancy(sets.bounds()[0][..., r], initial, policy[..., r])
+        np.testing.assert_allclose(upper[..., r], exact, rtol=0, atol=TOLERANCE)
 
 
 @pytest.mark.parametrize("name", ["delayed_uob_reps", "uob_reps", "dilated_bonuses"])

@@ -194,7 +194,7 @@ def refresh_boxes(
     """Return the sets around the present counts for the runs that are due, and the visits at the start of the epochs.
 
     The centre of a row is ``counts / visits``; a row that was never followed by a next state stays as it is. The radius
-    is that of :func:`bernstein_radius`. ``boxes`` and ``at_epoch`` may be overwritten.
+    is that of :func:`bernstein_radius`. Packed ``boxes`` are overwritten, ``at_epoch`` may be.
 
     Parameters
     ----------
