@@ -136,7 +136,7 @@ def _step_back(step: Any, goods: Any, guess: int, scratch: Any) -> int:
             a = 0
             for group in range(n_groups):
                 n = (n_actions - a) // (n_groups - group)
-                guess = hand_out(n, step.capacity, step.mass, b, a, scratch.orders, some, guess, worth, 0, b * LANES)
+                guess = hand_out(n, step.capacity, step.mass, b, a, scratch.orders, some, guess, worth, b * LANES)
                 a += n
         for t in range(len(some)):
             for x in range(n_from):

@@ -46,46 +46,58 @@ def in_order(goods: Any, n_states: int, orders: Any, places: Any) -> None:
 
 
 @compiled()
+def _next_guess(guess: int, sure: int, needed: int) -> int:
+    """Return a guess, :data:`PATIENCE` times the number of states that use up the masses of most rows, after another.
+
+    No number depends on it, only how long it takes.
+    """
+    return PATIENCE * (needed + 1) - 1 if needed > sure else max(guess - 1, 0)
+
+
+@compiled()
 def hand_out(
-    n: int, capacity: Any, mass: Any, b: int, a: int, orders: Any, goods: Any, guess: int, out: Any, u: int, i: int
+    n: int, capacity: Any, mass: Any, b: int, a: int, orders: Any, goods: Any, guess: int, out: Any, i: int
 ) -> int:
     """Add what the rows of four states, block b, and n <= 5 actions from a on hand out to ``out``, for every target.
 
-    What it is worth to target t goes to ``out[u + t]`` from entry i on. Returns the next guess: :data:`PATIENCE` times
-    the number of states that use up the masses of most rows. No number depends on it.
+    What it is worth to target t goes to ``out[t]`` from entry i on. Returns the next guess, see :func:`_next_guess`.
     """
     count = len(capacity) // len(mass)
     first, lane = b * count, a * LANES
     for t in range(len(goods)):
-        v, sure = u + t, min(guess // PATIENCE, count)
+        sure = min(guess // PATIENCE, count)
         if n == 5:
-            needed = simd_boxes.hand_out_5(capacity, first, mass, b, orders, goods, t, sure, count, out, v, lane, i)
+            needed = simd_boxes.hand_out_5(capacity, first, mass, b, orders, goods, t, sure, count, out, t, lane, i)
         elif n == 4:
-            needed = simd_boxes.hand_out_4(capacity, first, mass, b, orders, goods, t, sure, count, out, v, lane, i)
+            needed = simd_boxes.hand_out_4(capacity, first, mass, b, orders, goods, t, sure, count, out, t, lane, i)
         elif n == 3:
-            needed = simd_boxes.hand_out_3(capacity, first, mass, b, orders, goods, t, sure, count, out, v, lane, i)
+            needed = simd_boxes.hand_out_3(capacity, first, mass, b, orders, goods, t, sure, count, out, t, lane, i)
         elif n == 2:
-            needed = simd_boxes.hand_out_2(capacity, first, mass, b, orders, goods, t, sure, count, out, v, lane, i)
+            needed = simd_boxes.hand_out_2(capacity, first, mass, b, orders, goods, t, sure, count, out, t, lane, i)
         else:
-            needed = simd_boxes.hand_out_1(capacity, first, mass, b, orders, goods, t, sure, count, out, v, lane, i)
-        guess = PATIENCE * (needed + 1) - 1 if needed > sure else max(guess - 1, 0)
+            needed = simd_boxes.hand_out_1(capacity, first, mass, b, orders, goods, t, sure, count, out, t, lane, i)
+        guess = _next_guess(guess, sure, needed)
     return guess
 
 
 @compiled()
 def _best(rows: Any, goods: Any, guess: int, totals: Any, scratch: Any) -> int:
-    """Write ``max_q <q, goods[0]>`` of every row to ``totals``; return the next guess, see :func:`hand_out`."""
+    """Write ``max_q <q, goods[0]>`` of every row to ``totals``; return the next guess, see :func:`_next_guess`."""
     capacity, lowest, mass = rows
     orders, places = scratch
-    n_blocks = len(mass)
-    n_states = len(capacity) // n_blocks
-    in_order(goods, n_states, orders, places)
-    totals[...] = 0.0
-    for b in range(n_blocks):
-        for x in range(n_states):
-            for i in range(LANES):
-                totals[b, i] += goods[0, x] * lowest[b * n_states + x, i]
-        guess = hand_out(1, capacity, mass, b, 0, orders, goods, guess, totals, b, 0)
+    count = len(capacity) // len(mass)
+    in_order(goods, count, orders, places)
+    for b in range(len(mass)):
+        first, sure = b * count, min(guess // PATIENCE, count)
+        lane = 0
+        while lane < LANES and mass[b, lane] == 1.0:
+            lane += 1
+        if lane == LANES:  # all is to be handed out: the lowest probabilities are 0
+            totals[b] = 0.0
+        else:
+            simd_boxes.expectation(lowest, first, goods, count, totals, b)
+        needed = simd_boxes.hand_out_1(capacity, first, mass, b, orders, goods, 0, sure, count, totals, b, 0, 0)
+        guess = _next_guess(guess, sure, needed)
     return guess
 
 

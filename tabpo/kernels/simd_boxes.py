@@ -163,6 +163,30 @@ def _hand_out(n: int) -> Any:
     return hand_out
 
 
+def _expectation(context: Any, lowest: Any, first: Any, goods: Any, count: Any, out: Any, u: Any) -> Any:
+    """Sum the goods of the next states times the least probabilities, for the rows of four states.
+
+    ``expectation(lowest, first, goods, count, out, u)`` writes ``sum_{x < count} goods[0, x] lowest[first + x]`` to
+    ``out[u]``.
+    """
+    signature = types.void(lowest, first, goods, count, out, u)
+
+    def generate(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        lowest, first, goods, count, out, u = _arrays(target, builder, signature, arguments)
+        multiply_add = _multiply_add(builder)
+        zero = _constant(0)
+
+        def add(x: Any, total: Any) -> list[Any]:
+            low = _load(builder, lowest, builder.add(first, x), zero)
+            return [builder.call(multiply_add, [_repeated(builder, goods, zero, x), low, total])]
+
+        _, total = _loop(builder, zero, count, [ZERO], add)
+        _store(builder, total, out, u, zero)
+        return target.get_dummy_value()
+
+    return signature, generate
+
+
 def _count_larger(n: int) -> Any:
     """Return the intrinsic that counts for n vectors of goods how many are larger.
 
@@ -327,6 +351,7 @@ def _weighed_sum(
 
 
 hand_out_1, hand_out_2, hand_out_3, hand_out_4, hand_out_5 = (_hand_out(n) for n in range(1, 6))
+expectation: Any = intrinsic(_expectation)
 place: Any = intrinsic(_place)
 shares: Any = intrinsic(_shares)
 weigh: Any = intrinsic(_weigh)
