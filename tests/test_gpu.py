@@ -9,6 +9,7 @@ from tabpo import kernels, simulate
 from tabpo.arrays import library
 from tabpo.environments import MDPS, Environment
 from tabpo.errors import MissingPartError
+from tabpo.learners import resolve
 
 
 def cupy_or_reason() -> str:
@@ -23,14 +24,28 @@ MISSING = cupy_or_reason()
 
 
 @pytest.mark.skipif(bool(MISSING), reason=MISSING)
-@pytest.mark.parametrize("learner", ["dapo", "d_oppo", "uniform"])
-def test_the_gpu_gives_the_same_regret(learner):
+@pytest.mark.parametrize(
+    ("learner", "parameters"),
+    [
+        ("dapo", {}),
+        ("d_oppo", {}),
+        ("uniform", {}),
+        ("bobw_tsallis", {"tuning": "practical"}),
+        ("bobw_shannon", {"tuning": "practical"}),
+        ("bobw_log_barrier", {"tuning": "practical"}),
+        ("dapo", {"transitions": "unknown"}),
+        ("oppo", {}),
+        ("ucbvi", {}),
+    ],
+)
+def test_the_gpu_gives_the_same_regret(learner, parameters):
     """1e-9 on a regret of hundreds: rounding of sums in another order, no sampled action differs."""
     mdp = MDPS["random"](n_states=20, n_actions=5, horizon=10)
     environment = Environment(mdp, mdp.losses, 10)
-    on_cpu = simulate(environment, learner, 500, 64, seed=1)
+    n_episodes = 20 if "transitions" in parameters else 500  # plain confidence sets are slow
+    on_cpu = simulate(environment, resolve(learner, parameters), n_episodes, 64, seed=1)
     with kernels.using("cupy"):
-        on_gpu = simulate(environment, learner, 500, 64, seed=1)
+        on_gpu = simulate(environment, resolve(learner, parameters), n_episodes, 64, seed=1)
     np.testing.assert_allclose(on_gpu.regret, on_cpu.regret, rtol=0, atol=1e-9)
 
 
