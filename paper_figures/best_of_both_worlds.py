@@ -43,7 +43,9 @@ def regimes(results: Results, growth: Results, chain: Results) -> Iterator[Drawn
     )
     figure.caption += f" {HOW_TO_READ}"
     yield "regimes", figure
-    figure = figures.mosaic([*growth_panels(results, delays="delay 100"), *point_panels(results, "delay 100")])
+    figure = figures.mosaic(
+        [*growth_panels(results, roots=20.0, delays="delay 100"), *point_panels(results, "delay 100")]
+    )
     figure.caption += f" {HOW_TO_READ} {NO_THEOREM}"
     yield "regimes_delayed", figure
     if not (table := growth_table(growth)).empty:
@@ -53,12 +55,16 @@ def regimes(results: Results, growth: Results, chain: Results) -> Iterator[Drawn
     yield figures.final_table(chain)[["learner", "mean", "lower", "upper"]]
 
 
-def growth_panels(results: Results, **filters: str) -> list[Panel]:
-    """Return the panels over the episodes: regret where it may grow like a logarithm, else over the root."""
+def growth_panels(results: Results, roots: float = 5.0, **filters: str) -> list[Panel]:
+    """Return the panels over the episodes: regret where it may grow like a logarithm, else over the root.
+
+    The first two axes end at so many roots of the number of episodes.
+    """
     length = int(results.manifest["n_episodes"].max())
+    highest = roots * length**0.5
     panels = [
-        Panel("Stochastic", results, highest=5 * length**0.5),
-        Panel("Constrained adversary", results, highest=5 * length**0.5),
+        Panel("Stochastic", results, highest=highest),
+        Panel("Constrained adversary", results, highest=highest),
         Panel("Adaptive adversary", results, metric="regret_per_root"),
     ]
     return [
