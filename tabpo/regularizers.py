@@ -98,7 +98,7 @@ def log_barrier(losses: Array, step_size: Any, axis: int = -1) -> Array:
         As from :func:`shannon`.
     """
     problem = _Problem(losses, step_size, axis)
-    return problem.checked(*kernels.log_barrier_leader(problem.losses, problem.step_size_by_action()))
+    return problem.checked(*kernels.log_barrier_leader(problem.losses, 1.0 / problem.step_size_by_action()))
 
 
 class _Problem:

@@ -266,7 +266,7 @@ def test_newton_takes_few_steps(version, rng):
             assert version.tsallis_leader(losses, step_size, q)[1].max() <= 9
         for orders, bound in ((0, 8), (2, 9), (8, 13), (30, 13)):
             rates = step_size * spread(rng, *losses.shape, orders)
-            assert version.log_barrier_leader(losses, rates)[1].max() <= bound
+            assert version.log_barrier_leader(losses, 1 / rates)[1].max() <= bound
 
 
 def test_log_barrier_where_the_other_actions_nearly_have_all_the_mass(rng):
@@ -278,7 +278,7 @@ def test_log_barrier_where_the_other_actions_nearly_have_all_the_mass(rng):
         gaps = np.concatenate([np.zeros((1, 300)), rng.uniform(0.5, 1, (4, 300))])
         shares = rng.dirichlet(np.ones(4), 300).T * (1 + 10 ** rng.uniform(-12, -1, 300) * rng.choice([-1, 0, 1], 300))
         scale = np.concatenate([10 ** -rng.uniform(0, orders, (1, 300)), gaps[1:] * shares])
-        policy, steps = leaders.log_barrier_leader(gaps, 1 / scale)
+        policy, steps = leaders.log_barrier_leader(gaps, scale)
         assert steps.max() <= 6 + np.log2(10 ** (orders / 2))
         np.testing.assert_allclose(policy.sum(0), 1, atol=1e-14)
 
@@ -302,7 +302,7 @@ def test_iterates_rise_inside_the_bracket(q, rng, monkeypatch):
     monkeypatch.setattr(plain_leaders, "_newton", recording)
     losses, step_size = wild(rng, 10, 500)
     if q is None:
-        plain_leaders.log_barrier_leader(losses, step_size * spread(rng, 10, 500, 4))
+        plain_leaders.log_barrier_leader(losses, 1 / (step_size * spread(rng, 10, 500, 4)))
     else:
         plain_leaders.tsallis_leader(losses, step_size, q)
     assert len(visited) > 3
@@ -352,7 +352,8 @@ def test_versions_agree(sizes, rng):
     step_size = step_size.reshape(H, S, R)
     problems = [("tsallis_leader", losses, step_size, q) for q in QS]
     problems.append(("shannon_leader", losses, step_size))
-    problems.append(("log_barrier_leader", losses, step_size[:, :, None] * spread(rng, H * S * A, R, 3).reshape(sizes)))
+    rates = step_size[:, :, None] * spread(rng, H * S * A, R, 3).reshape(sizes)
+    problems.append(("log_barrier_leader", losses, 1 / rates))
     for problem in problems:
         reference, *others = versions(*problem)
         for other in others:

@@ -254,7 +254,7 @@ def _pair_root(best: float, gap: float, scale: float) -> float:
 
 @compiled(types.int64, IN1, IN1, types.int64, types.int64, OUT1, INDEX1_OUT)
 def _log_barrier(
-    lanes: int, losses: Any, step_size: Any, n_actions: int, n_runs: int, policy: Any, all_steps: Any
+    lanes: int, losses: Any, scales: Any, n_actions: int, n_runs: int, policy: Any, all_steps: Any
 ) -> None:
     n_solves = all_steps.size
     solve, at = np.empty(lanes, np.int64), np.empty(lanes, np.int64)
@@ -271,7 +271,7 @@ def _log_barrier(
         for a in range(n_actions):
             gaps_a, scale_a = gaps[a], scale[a]
             for lane in range(lanes):
-                scale_a[lane] = 1.0 / step_size[at[lane] + a * n_runs]
+                scale_a[lane] = scales[at[lane] + a * n_runs]
                 high[lane] += scale_a[lane]
                 best[lane] += scale_a[lane] if gaps_a[lane] == 0.0 else 0.0
         for a in range(n_actions):
@@ -319,18 +319,18 @@ def tsallis_leader(losses: Any, step_size: Any, q: float) -> tuple[Any, Any]:
     return _solved(_tsallis, losses, step_size, q, q_logarithm(losses.shape[-2], 1.0 - q))
 
 
-def log_barrier_leader(losses: Any, step_size: Any) -> tuple[Any, Any]:
+def log_barrier_leader(losses: Any, scale: Any) -> tuple[Any, Any]:
     """See :func:`tabpo.kernels.plain_leaders.log_barrier_leader`."""
-    return _solved(_log_barrier, losses, step_size)
+    return _solved(_log_barrier, losses, scale)
 
 
-def _solved(kernel: Callable[..., None], losses: Any, step_size: Any, *settings: float) -> tuple[Any, Any]:
+def _solved(kernel: Callable[..., None], losses: Any, rates: Any, *settings: float) -> tuple[Any, Any]:
     policy = np.empty(losses.shape)
     steps = np.empty((*losses.shape[:-2], losses.shape[-1]), dtype=np.int64)
     kernel(
         LANES,
         losses.reshape(-1),
-        step_size.reshape(-1),
+        rates.reshape(-1),
         *settings,
         *losses.shape[-2:],
         policy.reshape(-1),

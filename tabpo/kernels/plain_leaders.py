@@ -100,16 +100,16 @@ def _half_tsallis_leader(losses: Array, step_size: Array) -> tuple[Array, Array]
     return _normalised(inverse * inverse), steps[..., 0, :]
 
 
-def log_barrier_leader(losses: Array, step_size: Array) -> tuple[Array, Array]:
-    """Return the leader for ``psi(p) = sum_a ln(1 / p_a) / step_size_a``, and the Newton steps taken.
+def log_barrier_leader(losses: Array, scale: Array) -> tuple[Array, Array]:
+    """Return the leader for ``psi(p) = sum_a scale_a ln(1 / p_a)``, and the Newton steps taken.
 
-    With ``v_a = 1 / step_size_a`` and ``g_a = losses_a - min losses``, ``p_a = v_a / (g_a + y)`` where
+    The scale is one over the step size. With ``g_a = losses_a - min losses``, ``p_a = scale_a / (g_a + y)`` where
     ``f(y) = sum_a p_a = 1``. Newton's method acts on ``1 / f``, a weighted harmonic mean of the ``g_a + y``. It starts
     at the largest root that two terms of the sum alone would have, the best action's and another's.
 
     Parameters
     ----------
-    losses, step_size : (..., A, R)
+    losses, scale : (..., A, R)
 
     Returns
     -------
@@ -117,7 +117,7 @@ def log_barrier_leader(losses: Array, step_size: Array) -> tuple[Array, Array]:
     steps : int64, (..., R)
     """
     xp = namespace(losses)
-    gaps, scale = _gaps(losses), 1.0 / step_size
+    gaps = _gaps(losses)
 
     def advance(y: Array) -> tuple[Array, Array]:
         p = scale / (gaps + y)

@@ -323,8 +323,9 @@ class LogBarrierRates(Rates):
 
     def leader(self, h: int, losses: Array, weight: Array) -> Array:
         """Return the log-barrier's leaders."""
-        self.eta[h, ...] = kernels.inverse(self.inverse_step[h, ...])
-        policy: Array = kernels.log_barrier_leader(losses, self.eta[h, ...])[0]
+        if h == 0:
+            self.eta = kernels.inverse(self.inverse_step)
+        policy: Array = kernels.log_barrier_leader(losses, self.inverse_step[h, ...])[0]
         return policy
 
     def advance(self, policy: Array, losses: Array, weight: Array) -> None:
