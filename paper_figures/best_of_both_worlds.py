@@ -27,6 +27,7 @@ REGIMES = ("stochastic", "constrained adversary", "adaptive adversary")
 HOW_TO_READ = (
     "A straight line in (a) and (b) is logarithmic growth, a level one in (c) growth like the root. "
     "C is the sum over episodes of the largest change of a mean loss, L* the best policy's cumulative loss. "
+    "Regret is below 0 in (d) where a learner that follows the reversed losses does better than every fixed policy. "
     "Fixed rate: exponential weights with dilated bonuses and a rate tuned to the number of episodes."
 )
 NO_THEOREM = "No theorem covers best-of-both-worlds policy optimization with delays: this is an experiment only."
